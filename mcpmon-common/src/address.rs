@@ -39,7 +39,6 @@ pub struct Target6 {
 }
 
 /// Classifies an IPv6 destination given as its four 32-bit words in network order.
-#[must_use]
 #[inline(always)]
 pub fn classify6(words: [u32; 4]) -> Target6 {
     let last = words[3].to_ne_bytes();
@@ -98,7 +97,6 @@ pub fn classify6(words: [u32; 4]) -> Target6 {
 }
 
 /// The four words, in network order, of an IPv6 address.
-#[must_use]
 #[inline(always)]
 pub const fn words(address: [u8; 16]) -> [u32; 4] {
     let a = address;

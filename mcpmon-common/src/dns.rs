@@ -88,7 +88,6 @@ impl NameHash {
     }
 
     /// The number.
-    #[must_use]
     #[inline(always)]
     pub const fn get(self) -> u64 {
         self.0
@@ -96,7 +95,6 @@ impl NameHash {
 }
 
 /// Hash of a name as people write it, without the final dot; it must have labels of 1 to 63 bytes.
-#[must_use]
 pub fn name_hash(name: &str) -> u64 {
     let labels = name.split('.').flat_map(|label| {
         let length = u8::try_from(label.len()).unwrap_or(u8::MAX);

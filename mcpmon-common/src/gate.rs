@@ -58,7 +58,6 @@ impl Hold {
 
     /// Returns whether it is about this process, and not about another one that has its number now. The agent knows a start
     /// by `/proc`, rounded down to a tick.
-    #[must_use]
     #[inline(always)]
     pub const fn is_of(&self, process: ProcessKey) -> bool {
         self.process.pid == process.pid && process.start.wrapping_sub(self.process.start) < TICK
@@ -73,14 +72,12 @@ pub const HASH_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const HASH_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// The hash of a name and one more byte.
-#[must_use]
 #[inline(always)]
 pub const fn hash_byte(hash: u64, byte: u8) -> u64 {
     (hash ^ byte as u64).wrapping_mul(HASH_PRIME)
 }
 
 /// Hashes a name up to its first NUL. Names that collide stop a process for a moment that need not be.
-#[must_use]
 #[inline(always)]
 pub fn name_hash(name: &[u8]) -> u64 {
     let mut hash = HASH_BASIS;

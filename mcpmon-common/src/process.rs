@@ -34,7 +34,6 @@ impl ProcessEntry {
 
     /// Returns whether what holds for it depends on a daemon that lives: it waits to be judged and is no agent's, or it is
     /// to use a proxy that ends with the daemon.
-    #[must_use]
     #[inline(always)]
     pub const fn needs_daemon(&self) -> bool {
         let waits = self.flags & (Self::FLAG_PENDING | Self::FLAG_AGENT) == Self::FLAG_PENDING;
@@ -55,7 +54,6 @@ impl ProcessEntry {
     }
 
     /// Returns whether `flag` is set.
-    #[must_use]
     pub const fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }

@@ -28,7 +28,6 @@ impl Heartbeat {
     pub const STALE_AFTER: u64 = 10_000_000_000;
 
     /// Returns whether the daemon was alive a moment before `monotonic`.
-    #[must_use]
     #[inline(always)]
     pub const fn is_fresh(self, monotonic: u64) -> bool {
         self.monotonic == 0 || monotonic.saturating_sub(self.monotonic) < Self::STALE_AFTER
@@ -47,7 +46,6 @@ pub struct ReadPosition {
 
 impl ReadPosition {
     /// Index of a processor and sequence in the table; `None` where there is no room for it.
-    #[must_use]
     pub const fn index(sequence: u16, processor: u32) -> Option<u32> {
         if processor < MAX_PROCESSORS && (sequence as u32) < SEQUENCES {
             Some(sequence as u32 * MAX_PROCESSORS + processor)

@@ -101,7 +101,6 @@ impl Control {
 
     /// Returns whether `control`, a control word, has rules that refuse addresses to a process with this
     /// entry.
-    #[must_use]
     #[inline(always)]
     pub const fn restricts(control: u64, entry: &ProcessEntry) -> bool {
         if control & Self::DENY_HOST != 0 {

@@ -34,7 +34,6 @@ impl BundleFile {
     pub const ALL: [Self; 3] = [Self::Policy, Self::Suppressions, Self::Pins];
 
     /// Returns its name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Policy => "policy.yaml",
@@ -44,7 +43,6 @@ impl BundleFile {
     }
 
     /// Returns the file of this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|file| file.name() == name)
     }
@@ -81,7 +79,6 @@ impl Bundle {
     }
 
     /// Returns the archive.
-    #[must_use]
     pub fn to_tar(&self) -> Vec<u8> {
         encode(&self.manifest.to_json(), &self.files)
     }

@@ -104,7 +104,6 @@ impl BundleKey {
     }
 
     /// Returns the public key to it.
-    #[must_use]
     pub fn public(&self) -> PublicKey {
         let mut bytes = [0; KEY_BYTES];
         bytes.copy_from_slice(self.0.public_key().as_ref());

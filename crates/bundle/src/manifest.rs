@@ -47,7 +47,6 @@ pub struct ManifestFile {
 }
 
 /// Returns whether `name` can be the name of a series.
-#[must_use]
 pub fn is_bundle_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_plain)

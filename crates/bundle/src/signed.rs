@@ -92,13 +92,11 @@ impl VerifiedBundle {
     }
 
     /// Returns what it says of itself.
-    #[must_use]
     pub const fn manifest(&self) -> &Manifest {
         &self.bundle.manifest
     }
 
     /// Returns its identity.
-    #[must_use]
     pub const fn id(&self) -> BundleId {
         BundleId {
             serial: self.bundle.manifest.serial,

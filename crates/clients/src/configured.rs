@@ -88,7 +88,6 @@ pub struct Place {
 
 impl ConfiguredServer {
     /// Its name in the file.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.path.last().map_or("", String::as_str)
     }
@@ -102,7 +101,6 @@ impl ConfiguredServer {
 }
 
 /// Reads every configuration file of a client that exists, in the order of the table.
-#[must_use]
 pub fn configured_files(client: &'static Client, roots: &Roots, projects: &[PathBuf]) -> Vec<ConfiguredFile> {
     let files = locate::files(client, roots, projects).into_iter();
     files
@@ -290,7 +288,6 @@ pub struct SkillPlace {
 }
 
 /// Lists the skills of a client.
-#[must_use]
 pub fn skills(client: &'static Client, roots: &Roots, projects: &[PathBuf]) -> Vec<SkillPlace> {
     let directories = locate::skill_directories(client, roots, projects);
     let found = directories.into_iter().flat_map(|(directory, project)| {
@@ -303,20 +300,17 @@ pub fn skills(client: &'static Client, roots: &Roots, projects: &[PathBuf]) -> V
 }
 
 /// Lists the directories with a SKILL.md at `directory` and below it.
-#[must_use]
 pub fn skills_below(directory: &Path) -> Vec<PathBuf> {
     locate::skills_below(directory)
 }
 
 /// Lists the directories at `directory` and below it in which clients would look for files of a project.
-#[must_use]
 pub fn projects_below(directory: &Path) -> Vec<PathBuf> {
     locate::projects_below(directory)
 }
 
 impl ConfiguredFile {
     /// The position of a mistake in it, where that is the reason why its servers are not known.
-    #[must_use]
     pub fn mistake(&self) -> Option<&SyntaxMistake> {
         match &self.servers {
             Err(FileTrouble::Malformed(mistake)) => Some(mistake),
@@ -328,7 +322,6 @@ impl ConfiguredFile {
     }
 
     /// Returns whether it was not read because it is too large.
-    #[must_use]
     pub const fn is_too_large(&self) -> bool {
         matches!(self.servers, Err(FileTrouble::File(FileError::TooLarge)))
     }

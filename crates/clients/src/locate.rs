@@ -32,7 +32,6 @@ pub struct Roots {
 
 impl Roots {
     /// Reads those of this process; `None` where it has no home.
-    #[must_use]
     pub fn of_process() -> Option<Self> {
         let directory = |name: &str| {
             env::var_os(name)
@@ -50,7 +49,6 @@ impl Roots {
     }
 
     /// The owner of the home, where that is somebody else than `user`: what was made there would not be theirs.
-    #[must_use]
     pub fn owner_other_than(&self, user: u32) -> Option<u32> {
         let owner = fs::metadata(&self.home).ok()?.uid();
         (owner != user).then_some(owner)
@@ -102,7 +100,6 @@ pub(crate) fn setting_path(path: &str, roots: &Roots) -> Option<PathBuf> {
 }
 
 /// Returns whether a client has left a file or directory of its own on this host.
-#[must_use]
 pub fn is_present(client: &'static Client, roots: &Roots, projects: &[PathBuf]) -> bool {
     let hooks = client.hooks.iter().map(|hooks| &hooks.path);
     let mut settings = hooks.chain(client.models.iter().flat_map(|address| &address.paths));

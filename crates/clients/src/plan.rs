@@ -83,7 +83,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// Returns whether the file changes for it.
-    #[must_use]
     pub const fn changes(self) -> bool {
         matches!(self, Self::Wrap | Self::Update | Self::Unwrap)
     }

@@ -263,7 +263,6 @@ pub(crate) fn undone(form: FileForm, original: &[u8], plan: &FilePlan) -> Result
 }
 
 /// Lists the files of these clients in a project, whether or not servers stand in them.
-#[must_use]
 pub fn project_files(clients: &[&'static Client], roots: &Roots, project: &Path) -> Vec<PathBuf> {
     let projects = [project.to_owned()];
     let files = clients

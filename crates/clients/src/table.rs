@@ -167,14 +167,12 @@ pub enum Format {
 }
 
 /// Returns the client with this id.
-#[must_use]
 pub fn client(id: &str) -> Option<&'static Client> {
     CLIENTS.iter().find(|client| client.id == id)
 }
 
 /// Returns the environment variables that the paths of all clients begin with, each with the directories below the home
 /// for which it stands.
-#[must_use]
 pub fn path_variables() -> BTreeSet<(&'static str, &'static str)> {
     let files = CLIENTS.iter().flat_map(|client| &client.files);
     let paths = files.flat_map(|file| &file.paths);

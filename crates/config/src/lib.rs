@@ -78,14 +78,12 @@ pub struct LoadedConfiguration {
 
 impl LoadedConfiguration {
     /// Its sources, as events name them.
-    #[must_use]
     pub fn path(&self) -> String {
         let sources: Vec<String> = self.sources.iter().map(ToString::to_string).collect();
         sources.join(", ")
     }
 
     /// Builds the event that it took effect; notable if it lacks rules, or switches enforcement off.
-    #[must_use]
     pub fn event(&self, now: Timestamp) -> Event {
         let bundle = self.text.bundle();
         let lost = || self.switched_off.iter().chain(&self.lost);
@@ -162,13 +160,11 @@ pub fn load_sources(sources: &Sources) -> Result<LoadedConfiguration, ConfigErro
 }
 
 /// The URL of a provider that no configuration names.
-#[must_use]
 pub fn usual_provider(name: &str) -> Option<String> {
     raw::Proxy::default().providers.remove(name)
 }
 
 /// The JSON Schema of a configuration file, for editors.
-#[must_use]
 pub fn schema() -> String {
     let mut schema = schemars::schema_for!(raw::Config);
     // Whole sections as defaults repeat what stands at their keys.

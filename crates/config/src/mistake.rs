@@ -119,7 +119,6 @@ pub struct InvalidConfiguration {
 
 impl InvalidConfiguration {
     /// Returns the mistakes; never empty.
-    #[must_use]
     pub fn problems(&self) -> &[ConfigurationProblem] {
         &self.problems
     }
@@ -181,7 +180,6 @@ impl ConfigurationProblem {
 
 impl ConfigurationProblem {
     /// Place, key and message without the line itself, which may hold a secret: for what is stored and logged.
-    #[must_use]
     pub fn headline(&self) -> String {
         let key = match self.key.as_str() {
             "" => String::new(),

@@ -27,7 +27,6 @@ pub struct ModeEdit {
 
 impl ModeEdit {
     /// The change that gives `loaded` this mode; `None` where it has it already, or no file can say so.
-    #[must_use]
     pub fn new(loaded: &LoadedConfiguration, mode: Mode) -> Option<Self> {
         if loaded.policy.mode == mode {
             return None;
@@ -63,7 +62,6 @@ impl ModeEdit {
 }
 
 /// The value of `mode` in a configuration.
-#[must_use]
 pub const fn mode_word(mode: Mode) -> &'static str {
     match mode {
         Mode::Enforce => "enforce",

@@ -45,7 +45,6 @@ pub struct KeyMeaning {
 
 impl Outline {
     /// The outline of a configuration.
-    #[must_use]
     pub fn of(loaded: &LoadedConfiguration) -> Self {
         Self {
             tree: load::read(loaded.text.origins()).tree,
@@ -55,7 +54,6 @@ impl Outline {
     }
 
     /// Returns the setting at `key`, if it is set.
-    #[must_use]
     pub fn key(&self, key: &str) -> Option<StatedKey> {
         let path = path(key)?;
         self.tree.find(&path)?;
@@ -63,7 +61,6 @@ impl Outline {
     }
 
     /// Each element of the list at `key`; none where it is no list.
-    #[must_use]
     pub fn elements(&self, key: &str) -> Vec<StatedKey> {
         let Some(path) = path(key) else {
             return Vec::new();
@@ -80,14 +77,12 @@ impl Outline {
     }
 
     /// The configured rule with this id.
-    #[must_use]
     pub fn rule(&self, id: &str) -> Option<StatedKey> {
         let mut rules = RULES.iter().flat_map(|list| self.elements(list));
         rules.find(|stated| stated.id.as_deref() == Some(id))
     }
 
     /// Every key of every section that is set, in the order of the files.
-    #[must_use]
     pub fn set(&self) -> Vec<StatedKey> {
         let mut found = Vec::new();
         let root = KeyPath::root();
@@ -104,7 +99,6 @@ impl Outline {
     }
 
     /// Returns the meaning of `key`, whether it is set or not; `None` if the format has no such key.
-    #[must_use]
     pub fn meaning(&self, key: &str) -> Option<KeyMeaning> {
         let mut schema = &self.schema;
         for name in names(key)? {
@@ -119,7 +113,6 @@ impl Outline {
     }
 
     /// A key of the format that `key` may be meant for.
-    #[must_use]
     pub fn resembling(&self, key: &str) -> Option<String> {
         let (mut schema, mut way) = (&self.schema, String::new());
         for name in names(key)? {

@@ -51,7 +51,6 @@ pub enum ReloadOccasion {
 
 impl Reloader {
     /// Follows what `search` finds, `current` being what it found last.
-    #[must_use]
     pub fn new(search: Search, trust: Trust, current: &LoadedConfiguration) -> Self {
         Self {
             search,
@@ -91,14 +90,12 @@ impl Reloader {
 
     /// Returns whether the host's own files, as they are being looked at a second time, want this bundle no more: another key,
     /// or none.
-    #[must_use]
     pub fn is_being_dropped(&self, bundle: &VerifiedBundle) -> bool {
         let held = self.held.as_ref();
         held.is_some_and(|(_, held)| !is_wanted(bundle, held.settings.bundle.as_ref()))
     }
 
     /// Returns the bundle that is in force.
-    #[must_use]
     pub fn bundle(&self) -> Option<BundleId> {
         self.bundle.as_ref().map(|bundle| bundle.id())
     }
@@ -160,14 +157,12 @@ impl Reloader {
     }
 
     /// Returns the file that is read, as events name it; if it is gone, the sources of the configuration in force.
-    #[must_use]
     pub fn path(&self) -> String {
         let own = self.search.own_file();
         own.map_or_else(|| self.path.clone(), |own| own.display().to_string())
     }
 
     /// Rules that what was found and is held back lacks.
-    #[must_use]
     pub fn held(&self) -> &[String] {
         self.held.as_ref().map_or(&[], |(_, loaded)| &loaded.lost)
     }

@@ -55,7 +55,6 @@ pub enum LocalConfig {
 
 impl Search {
     /// The places of this process, `explicit` being what `--config` says.
-    #[must_use]
     pub fn of_process(explicit: Option<PathBuf>, local: LocalConfig) -> Self {
         let directory = |name| {
             env::var_os(name)
@@ -78,7 +77,6 @@ impl Search {
     }
 
     /// The host's places alone.
-    #[must_use]
     pub fn of_host(&self) -> Self {
         Self {
             explicit: None,
@@ -90,7 +88,6 @@ impl Search {
     }
 
     /// The file that would be the configuration where there is none: the user's, or the host's.
-    #[must_use]
     pub fn new_file(&self) -> PathBuf {
         self.user.clone().unwrap_or_else(|| self.system.join(FILE_NAME))
     }
@@ -112,7 +109,6 @@ impl Search {
     }
 
     /// Returns the user's own file: the one that is named, or the first that exists.
-    #[must_use]
     pub fn own_file(&self) -> Option<&Path> {
         let named = self.explicit.as_ref().or(self.variable.as_ref());
         let searched = [&self.local, &self.user].into_iter().flatten();
@@ -196,7 +192,6 @@ impl Sources {
     }
 
     /// Returns the default for a host without a configuration.
-    #[must_use]
     pub fn embedded_default() -> Self {
         Self(vec![(Source::EmbeddedDefault, EMBEDDED_DEFAULT.to_owned())])
     }
@@ -207,7 +202,6 @@ impl Sources {
     }
 
     /// Digest of the content: that of the file where there is one, that of all digests where there are more.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         match &self.0[..] {
             [(_, text)] => Digest::of(text.as_bytes()),
@@ -222,19 +216,16 @@ impl Sources {
     }
 
     /// Parts that were read elsewhere, at least one: what [`Self::parts`] gave there.
-    #[must_use]
     pub fn of_parts(parts: Vec<(Source, String)>) -> Option<Self> {
         (!parts.is_empty()).then_some(Self(parts))
     }
 
     /// Each part with its text, in order.
-    #[must_use]
     pub fn parts(&self) -> &[(Source, String)] {
         &self.0
     }
 
     /// The bundle's files below these of the host. The embedded default is for hosts without a policy, and is left out.
-    #[must_use]
     pub fn on_bundle(&self, bundle: &VerifiedBundle) -> Self {
         let id = bundle.id();
         let part = |(file, text): &(BundleFile, String)| (Source::Bundle { id, file: *file }, text.clone());
@@ -250,7 +241,6 @@ impl Sources {
     }
 
     /// Returns the bundle among them.
-    #[must_use]
     pub fn bundle(&self) -> Option<BundleId> {
         self.names().find_map(Source::bundle)
     }

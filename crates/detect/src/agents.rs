@@ -23,7 +23,6 @@ pub static AGENT_NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 pub const RUN_NAME: &str = "mcpmon-run";
 
 /// Returns whether `comm` is the process name of a known agent.
-#[must_use]
 pub fn is_agent(comm: &str) -> bool {
     AGENT_NAMES.binary_search(&comm).is_ok()
 }

@@ -52,7 +52,6 @@ pub struct Argument<'a> {
 impl<'a> Arguments<'a> {
     /// Walks the arguments of a call. The text is trusted to be valid. Of more than can be kept the first ones are:
     /// see [`Self::is_cut`].
-    #[must_use]
     pub fn walk(json: RawJson<'a>) -> Self {
         let mut arguments = Self::default();
         let mut room = MAX_STEPS;
@@ -85,7 +84,6 @@ impl<'a> Arguments<'a> {
     }
 
     /// Returns whether there is more than was kept. What nobody looked at must not go on.
-    #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -110,25 +108,21 @@ fn weight(step: &Step<'_>) -> usize {
 
 impl<'a> Argument<'a> {
     /// Returns its kind.
-    #[must_use]
     pub const fn kind(&self) -> ArgumentKind {
         self.kind
     }
 
     /// Returns its text: a string unescaped, anything else as it is written.
-    #[must_use]
     pub const fn text(&self) -> &'a str {
         self.text
     }
 
     /// Returns its path, as findings show it: `files[0].path`; empty at the root.
-    #[must_use]
     pub fn path(&self) -> String {
         walk::shown(self.steps)
     }
 
     /// Returns its range in the walked text, for a string without its quotes.
-    #[must_use]
     pub fn place(&self) -> Range<usize> {
         self.place.clone()
     }
@@ -158,7 +152,6 @@ impl<'a> Argument<'a> {
     }
 
     /// Name of the member it is the value of, or an item of; empty at the root.
-    #[must_use]
     pub fn name(&self) -> &'a str {
         self.members().next_back().unwrap_or_default()
     }

@@ -23,7 +23,6 @@ pub const FOUND_AGAIN: usize = 3;
 
 /// Of everything that a result says. Pictures and sounds are left out, and addresses: who passes a link on passes
 /// no content on.
-#[must_use]
 pub fn of_result(result: RawJson<'_>) -> Fingerprint {
     let mut text = Text::default();
     walk::strings(result, |path, part, string| {
@@ -39,7 +38,6 @@ pub fn of_result(result: RawJson<'_>) -> Fingerprint {
 }
 
 /// Of everything that arguments say, encoded or not.
-#[must_use]
 pub fn of_arguments(arguments: &Arguments<'_>) -> Fingerprint {
     let mut text = Text::default();
     for argument in arguments.iter() {

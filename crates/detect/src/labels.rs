@@ -16,7 +16,6 @@ use crate::tables::{self, WordList};
 const MAX_ARGUMENT: usize = 64 << 10;
 
 /// Returns the labels of a call of `tool`, before it is made.
-#[must_use]
 pub fn labels_of_call(tool: &str, arguments: &Arguments<'_>) -> Vec<SensitivityLabel> {
     let mut labels = Vec::new();
     let mut texts = arguments
@@ -33,7 +32,6 @@ pub fn labels_of_call(tool: &str, arguments: &Arguments<'_>) -> Vec<SensitivityL
 }
 
 /// Returns the labels of a resource, from its URI.
-#[must_use]
 pub fn labels_of_resource(uri: &str) -> Vec<SensitivityLabel> {
     match names_secret_file(uri) {
         true => vec![SensitivityLabel::SensitivePath],
@@ -42,7 +40,6 @@ pub fn labels_of_resource(uri: &str) -> Vec<SensitivityLabel> {
 }
 
 /// Returns the labels of a result, which may be cut off: a secret whose form leaves no doubt.
-#[must_use]
 pub fn labels_of_output(result: RawJson<'_>) -> Vec<SensitivityLabel> {
     let found = secrets::inspect(result, &Arguments::walk(result));
     match found

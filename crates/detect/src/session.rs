@@ -26,7 +26,6 @@ pub struct Session {
 /// process that is known: the shell of a person. What the root is decides alone which session it is; `name`
 /// (`MCPMON_SESSION`) only makes it readable, so that a process gains nothing by the name of another session.
 /// `boot` tells this boot of the host from others.
-#[must_use]
 pub fn session(ancestors: &[Ancestor], name: Option<&str>, boot: &str) -> Option<Session> {
     let root = root(ancestors)?;
     let name = name.filter(|name| is_name(name));
@@ -75,7 +74,6 @@ fn root(ancestors: &[Ancestor]) -> Option<&Ancestor> {
 }
 
 /// Returns whether a session can be called so: 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
-#[must_use]
 pub fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
         && name

@@ -38,7 +38,6 @@ static SYSTEM: WordList = tables::STARTER.list("starter", "system");
 ///
 /// A shell that leads the session of a terminal belongs to a person, whatever the terminal is called, unless a
 /// known agent opened it.
-#[must_use]
 pub fn starter(ancestors: &[Ancestor]) -> Option<ProcessId> {
     let position = ancestors
         .iter()

@@ -26,7 +26,6 @@ pub struct ToolNames<'a>(BTreeMap<String, Vec<&'a str>>);
 
 impl<'a> ToolNames<'a> {
     /// The names of a list.
-    #[must_use]
     pub fn of(names: &[&'a str]) -> Self {
         let mut seen: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for name in names {
@@ -36,7 +35,6 @@ impl<'a> ToolNames<'a> {
     }
 
     /// Returns the findings about misleading names in a tool of this list.
-    #[must_use]
     pub fn inspect(&self, name: &str, definition: RawJson<'_>) -> Vec<Finding> {
         let found = [
             is_empty(name),

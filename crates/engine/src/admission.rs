@@ -6,7 +6,6 @@ use mcpmon_policy::{Admission, Policy};
 
 /// Returns the admission of `server`. A server that looks like a denied one is denied; none is allowed for
 /// looking like an allowed one.
-#[must_use]
 pub fn admission(policy: &Policy, server: &ServerId) -> Admission {
     let admission = policy.admits(server);
     let is_plain = admission != Admission::Admitted || server.as_str().is_ascii();

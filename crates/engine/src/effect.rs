@@ -69,7 +69,6 @@ pub struct SharedQuestion {
 
 impl SharedQuestion {
     /// The call.
-    #[must_use]
     pub const fn call(&self) -> &SharedCall {
         &self.call
     }

@@ -6,7 +6,6 @@ use mcpmon_model::PinKey;
 use mcpmon_policy::{Policy, Transport};
 
 /// The launch rules of a policy.
-#[must_use]
 pub fn launch_rules(policy: &Policy) -> LaunchRules {
     let patterns = &policy.detection;
     if !patterns.enabled {
@@ -20,14 +19,12 @@ pub fn launch_rules(policy: &Policy) -> LaunchRules {
 }
 
 /// The server that `argv` starts, if it starts one; `rules` are those of the policy.
-#[must_use]
 pub fn recognise(policy: &Policy, rules: &LaunchRules, argv: &[String]) -> Option<Launch> {
     recognise_linked(policy, rules, argv, &[])
 }
 
 /// The same, where `linked` is `argv` with links into installed packages followed; empty where there are none. A
 /// package's command is then the package, as it is for the launcher that starts it.
-#[must_use]
 pub fn recognise_linked(
     policy: &Policy,
     rules: &LaunchRules,

@@ -37,7 +37,6 @@ const MAX_ENTRIES: usize = 1 << 17;
 
 impl Registry {
     /// Nothing but the addresses of the servers that `policy` declares.
-    #[must_use]
     pub fn new(policy: &Policy) -> Self {
         let mut registry = Self::default();
         registry.declare(policy);
@@ -132,19 +131,16 @@ impl Registry {
     }
 
     /// Returns the servers that offer `tool`, in the order of registration; there may be several.
-    #[must_use]
     pub fn lookup(&self, tool: &str) -> &[RegisteredTool] {
         self.tools.get(tool).map_or(&[], Vec::as_slice)
     }
 
     /// `host:port` of every declared remote server.
-    #[must_use]
     pub const fn server_addrs(&self) -> &BTreeMap<String, ServerId> {
         &self.addresses
     }
 
     /// `host:port` of a server that is declared as a remote one.
-    #[must_use]
     pub fn address_of(&self, server: &ServerId) -> Option<&str> {
         let mut addresses = self.addresses.iter();
         let (address, _) = addresses.find(|(_, id)| *id == server)?;

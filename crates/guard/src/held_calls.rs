@@ -24,7 +24,7 @@ impl Guard {
         }
         let identity = self.conversation().identity.clone();
         let judgement = self.monitor_mut().answer_calls(now, &identity, answers);
-        self.conclude(judgement, outcome);
+        drop(self.conclude(judgement, outcome));
     }
 
     /// Has every held call judged again that there is an answer to, or for which none will come.
@@ -48,7 +48,6 @@ impl Guard {
     }
 
     /// Returns the state of a held call.
-    #[must_use]
     pub fn held_call(&self, held_call: &str) -> HeldCallState {
         let monitor = self.monitor();
         match (
@@ -64,7 +63,7 @@ impl Guard {
     /// Nobody waits for the answer to a held call any longer.
     pub fn withdraw(&mut self, now: Timestamp, held_call: &str, outcome: &mut JudgementOutcome) {
         let judgement = self.monitor_mut().withdraw_call(now, held_call);
-        self.conclude(judgement, outcome);
+        drop(self.conclude(judgement, outcome));
     }
 
     /// A held call cannot be kept, for this reason: it is refused once it is judged again.
@@ -76,6 +75,6 @@ impl Guard {
         outcome: &mut JudgementOutcome,
     ) {
         let judgement = self.monitor_mut().refuse_to_hold(now, held_call, cause);
-        self.conclude(judgement, outcome);
+        drop(self.conclude(judgement, outcome));
     }
 }

@@ -116,7 +116,7 @@ struct RecordArbiter<'r, 'g>(&'r mut GuardArbiter<'g>);
 
 impl Arbiter for RecordArbiter<'_, '_> {
     fn decide(&mut self, message: &Message<'_>) -> Verdict {
-        self.0.decide(message);
+        drop(self.0.decide(message));
         Verdict::Allow
     }
 }

@@ -57,7 +57,6 @@ pub struct JudgementOutcome {
 
 impl Guard {
     /// Creates a guard over `conversation`. An event that a denial names gets its id from `new_event_id`.
-    #[must_use]
     pub const fn new(
         conversation: Conversation,
         monitor: Monitor,
@@ -74,13 +73,11 @@ impl Guard {
     }
 
     /// Returns the conversation.
-    #[must_use]
     pub const fn conversation(&self) -> &Conversation {
         &self.conversation
     }
 
     /// Returns the engine.
-    #[must_use]
     pub const fn monitor(&self) -> &Monitor {
         &self.monitor
     }
@@ -91,7 +88,6 @@ impl Guard {
     }
 
     /// Returns the policy in force.
-    #[must_use]
     pub fn policy(&self) -> &Policy {
         self.monitor.policy()
     }
@@ -156,7 +152,7 @@ impl Guard {
         let judgement = self
             .monitor
             .observe(now, Observation::Incident(&self.conversation, incident));
-        self.conclude(judgement, outcome);
+        drop(self.conclude(judgement, outcome));
     }
 
     /// Tells the engine which other servers are in the session.
@@ -164,30 +160,28 @@ impl Guard {
         let judgement = self
             .monitor
             .observe(now, Observation::Joined(&self.conversation, company));
-        self.conclude(judgement, outcome);
+        drop(self.conclude(judgement, outcome));
     }
 
     /// Tells the engine that the conversation is over.
     pub fn leave(&mut self, now: Timestamp, outcome: &mut JudgementOutcome) {
         let judgement = self.monitor.observe(now, Observation::Left(&self.conversation));
-        self.conclude(judgement, outcome);
+        drop(self.conclude(judgement, outcome));
     }
 
     /// Tells the engine that time has passed: approvals expire.
     pub fn tick(&mut self, now: Timestamp, outcome: &mut JudgementOutcome) {
         let judgement = self.monitor.observe(now, Observation::Tick);
-        self.conclude(judgement, outcome);
+        drop(self.conclude(judgement, outcome));
     }
 
     /// Returns whether a tool is on the server's list, as it was read in this conversation and not announced as changed
     /// since. Every tool is, while the server may not be used: nobody asks for its list.
-    #[must_use]
     pub fn is_listed(&self, tool: &str) -> bool {
         self.barred.is_some() || self.monitor.is_listed(&self.conversation.identity, tool)
     }
 
     /// Returns the number of messages of the server so far.
-    #[must_use]
     pub const fn server_messages(&self) -> u64 {
         self.server_messages
     }

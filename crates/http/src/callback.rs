@@ -84,7 +84,6 @@ impl CallbackListener {
     }
 
     /// Returns the address that it listens on.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.0.address()
     }

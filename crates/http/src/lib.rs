@@ -81,7 +81,6 @@ pub struct HttpSettings {
 
 impl HttpSettings {
     /// The defaults for a listener: 1024 connections, 1 GiB of bodies together, 10 min of silence, 60 s for a head.
-    #[must_use]
     pub fn new(listen: SocketAddr, providers: Vec<Provider>) -> Self {
         Self {
             listen,

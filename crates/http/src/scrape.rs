@@ -49,7 +49,6 @@ impl ScrapeListener {
     }
 
     /// Returns the address that it listens on.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.0.address()
     }

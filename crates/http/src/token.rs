@@ -100,7 +100,6 @@ impl Token {
     }
 
     /// Returns whether `text` is it; how long that takes says nothing about how much of it is right.
-    #[must_use]
     pub fn is(&self, text: &str) -> bool {
         let (own, other) = (self.0.as_bytes(), text.as_bytes());
         let mut differs = own.len() ^ other.len();

@@ -145,7 +145,6 @@ impl AddressTables {
     }
 
     /// The control word in force.
-    #[must_use]
     pub const fn word(&self) -> u64 {
         self.word
     }

@@ -44,7 +44,6 @@ pub fn of_cgroup(root: &File, id: u64) -> io::Result<Option<ContainerRef>> {
 /// Reads the text of `/proc/PID/cgroup`: `hierarchy:controllers:path` lines, of version 1, 2 or both.
 ///
 /// If the lines disagree, the most specific one wins, then the first.
-#[must_use]
 pub fn parse(cgroup: &str) -> Option<ContainerRef> {
     let mut best: Option<ContainerRef> = None;
     for line in cgroup.lines() {

@@ -12,7 +12,6 @@ use super::{sensor::OBJECT, sys};
 pub(super) const MAP: &str = "AYA_LOGS";
 
 /// Returns whether the object that this program was built with has a log.
-#[must_use]
 pub fn is_built_in() -> bool {
     is_in(OBJECT)
 }

@@ -49,7 +49,6 @@ impl Notes {
     }
 
     /// Returns the notes; empty where nobody has written any.
-    #[must_use]
     pub fn read(&self) -> Vec<u8> {
         let Some((copy, length)) = self.heading() else {
             return Vec::new();
@@ -126,7 +125,6 @@ impl Pulse {
     }
 
     /// Returns the last sign of life of any daemon.
-    #[must_use]
     pub fn last(&self) -> Heartbeat {
         self.beats.get(&0, 0).unwrap_or_default()
     }

@@ -131,7 +131,6 @@ impl PinDirectory {
     }
 
     /// The directory.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -293,13 +292,11 @@ impl PinnedSet {
     }
 
     /// Returns whether this is the name of its directory.
-    #[must_use]
     pub fn is_named(&self, name: &str) -> bool {
         self.path.file_name().is_some_and(|own| own == name)
     }
 
     /// Programs whose links are pinned.
-    #[must_use]
     pub fn programs(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.path).into_iter().flatten();
         let mut programs: Vec<String> = entries

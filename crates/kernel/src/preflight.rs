@@ -34,7 +34,6 @@ const CAP_LEASE: u32 = 28;
 const ADMIN_COVERS: [u32; 2] = [39, 38];
 
 /// Everything that is missing here; empty where the sense can start.
-#[must_use]
 pub fn missing() -> Vec<Missing> {
     let mut missing = Vec::new();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -53,7 +52,6 @@ pub fn missing() -> Vec<Missing> {
 }
 
 /// Returns whether this process may signal those of every user.
-#[must_use]
 pub fn can_signal_everyone() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     has(&status, CAP_KILL)
@@ -67,7 +65,6 @@ pub fn can_lease_everything() -> bool {
 }
 
 /// One line for each thing, with its remedy.
-#[must_use]
 pub fn describe(missing: &[Missing]) -> String {
     let lines: Vec<String> = missing.iter().map(ToString::to_string).collect();
     lines.join("; ")

@@ -18,7 +18,6 @@ impl ProcessTable {
     }
 
     /// Returns the kernel's entry for `pid`.
-    #[must_use]
     pub fn get(&self, pid: u32) -> Option<ProcessEntry> {
         self.entries.get(&pid, 0).ok()
     }
@@ -100,7 +99,6 @@ impl AgentNames {
     }
 
     /// Returns whether a command name is that of an agent.
-    #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.names.get(&comm(name), 0).is_ok()
     }

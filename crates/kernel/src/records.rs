@@ -130,7 +130,6 @@ impl Record {
     }
 
     /// The common part.
-    #[must_use]
     pub const fn header(&self) -> &Header {
         match self {
             Self::Exec(exec) => &exec.record.header,
@@ -162,7 +161,6 @@ impl ExecReport {
     }
 
     /// Returns whether arguments are missing at the end.
-    #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.record.argv_copied < self.record.argv_total
     }

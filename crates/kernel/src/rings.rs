@@ -124,13 +124,11 @@ impl Rings {
     }
 
     /// Records that were written or attempted but never read, as the sequence numbers show.
-    #[must_use]
     pub fn missing(&self) -> u64 {
         self.gaps.missing()
     }
 
     /// Records that could not be parsed.
-    #[must_use]
     pub const fn malformed(&self) -> u64 {
         self.malformed
     }

@@ -377,31 +377,26 @@ impl Attached {
     }
 
     /// Returns whether there is a directory in which everything can stay.
-    #[must_use]
     pub const fn can_keep(&self) -> bool {
         self.pins.is_some()
     }
 
     /// Returns the directory in which everything stays when this process ends; `None` where nothing does.
-    #[must_use]
     pub fn kept_in(&self) -> Option<&PinDirectory> {
         self.set.as_ref().and(self.pins.as_ref())
     }
 
     /// Returns the links that hold the programs.
-    #[must_use]
     pub const fn links(&self) -> &Links {
         &self.links
     }
 
     /// Returns the features that this kernel lacks and the sensor runs without.
-    #[must_use]
     pub fn gaps(&self) -> &[Gap] {
         &self.gaps
     }
 
     /// Returns the cgroup the connection programs are attached to.
-    #[must_use]
     pub const fn root(&self) -> &CgroupRoot {
         &self.root
     }

@@ -72,7 +72,6 @@ pub(super) fn open_cgroup(root: BorrowedFd<'_>, id: u64) -> io::Result<OwnedFd> 
 }
 
 /// Reads a `T` from the start of `bytes`, which need not be aligned.
-#[must_use]
 pub(super) fn read_unaligned<T: Pod>(bytes: &[u8]) -> Option<T> {
     if bytes.len() < size_of::<T>() {
         return None;

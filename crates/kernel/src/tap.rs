@@ -183,7 +183,6 @@ pub struct StandardStreams {
 
 impl StandardStreams {
     /// Streams of one kind with these inodes; `None` where the process may open none to learn of them.
-    #[must_use]
     pub fn new(kind: StreamKind, input: u64, output: u64) -> Option<Self> {
         Some(Self {
             input: kind.file(input)?,
@@ -192,7 +191,6 @@ impl StandardStreams {
     }
 
     /// Those of a living process; `None` where it is gone, or where either is a terminal, a file or nothing.
-    #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         let stream = |descriptor: u32| {
             // The link tells it: a look at the file itself could wait for the file's own filesystem.
@@ -319,7 +317,6 @@ impl TapRing {
     }
 
     /// Records that could not be parsed.
-    #[must_use]
     pub const fn malformed(&self) -> u64 {
         self.malformed
     }
@@ -394,7 +391,6 @@ impl TappedProcesses {
     }
 
     /// Returns the processes of a server that are not tapped, for its user has too many, or all have.
-    #[must_use]
     pub fn left_out(&self, instance: u32) -> u64 {
         let input = TapSide::Input.stream(instance);
         self.tables()
@@ -404,7 +400,6 @@ impl TappedProcesses {
     }
 
     /// Returns the bytes that went through one side of a server, and those of them that were not copied.
-    #[must_use]
     pub fn counted(&self, instance: u32, side: TapSide) -> (u64, u64) {
         let count = self.tables().counts.get(&side.stream(instance), 0);
         count.map_or((0, 0), |count| (count.bytes, count.lost))

@@ -14,7 +14,6 @@ use super::{
 impl Definition {
     /// The definition that was written as `raw`. Nested deeper than 256 levels, or no JSON, it is its own
     /// canonical text: then any difference in writing counts.
-    #[must_use]
     pub fn of(raw: RawJson<'_>) -> Self {
         let canonical = canonical(raw.as_str()).unwrap_or_else(|| raw.as_str().to_owned());
         Self {
@@ -24,7 +23,6 @@ impl Definition {
     }
 
     /// The definition of a text that is no JSON by itself, such as a server's instructions.
-    #[must_use]
     pub fn of_text(text: &str) -> Self {
         let mut canonical = String::with_capacity(text.len() + 2);
         write_string(text, &mut canonical);

@@ -16,7 +16,6 @@ const MAX_PATH: usize = 400;
 
 impl Definition {
     /// The fields in which `new` differs: at most 50, each with at most 1,000 characters of what it was and is.
-    #[must_use]
     pub fn changes(&self, new: &Self) -> Vec<FieldChange> {
         let mut changes = Vec::new();
         compare(
@@ -30,7 +29,6 @@ impl Definition {
     }
 
     /// The digest of the definition without its top-level member `name`; `None` if it has no other member.
-    #[must_use]
     pub fn digest_apart_from(&self, name: &str) -> Option<Digest> {
         let mut others = String::with_capacity(self.canonical.len());
         for (member, value) in members(&self.canonical).filter(|(member, _)| member != name) {
@@ -41,7 +39,6 @@ impl Definition {
     }
 
     /// The text of the member `name` at the top; `None` where there is none, or it is no string.
-    #[must_use]
     pub fn text_of(&self, name: &str) -> Option<Cow<'_, str>> {
         let (_, value) = members(&self.canonical).find(|(member, _)| member == name)?;
         Some(unescape(value.strip_prefix('"')?.strip_suffix('"')?))

@@ -54,7 +54,6 @@ impl Fingerprint {
     pub const MAX: usize = 4096;
 
     /// Of hashes in any order, each kept once.
-    #[must_use]
     pub fn new(mut hashes: Vec<u32>) -> Self {
         hashes.sort_unstable();
         hashes.dedup();
@@ -62,19 +61,16 @@ impl Fingerprint {
     }
 
     /// Returns the number of hashes.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Returns whether there is none: the text was too short.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the number of hashes that both have.
-    #[must_use]
     pub fn shared(&self, other: &Self) -> usize {
         let (few, many) = match self.len() <= other.len() {
             true => (self, other),
@@ -240,7 +236,6 @@ const MAX_LABELS: usize = 8;
 impl SharedCall {
     /// Returns whether it is no larger than any that this program makes: who holds the calls of others keeps
     /// no more.
-    #[must_use]
     pub fn is_bounded(&self) -> bool {
         let ids = [&self.request, &self.tool_call, &self.turn];
         are_bounded(&self.tool, ids.into_iter().flatten(), &self.labels)
@@ -259,7 +254,6 @@ fn are_bounded<'a>(
 impl Recent {
     /// Returns whether it is no larger than any that this program makes: who holds the calls of others keeps
     /// no more.
-    #[must_use]
     pub fn is_bounded(&self) -> bool {
         match self {
             Self::Call(call) => {
@@ -275,7 +269,6 @@ impl Recent {
     }
 
     /// Returns its time.
-    #[must_use]
     pub const fn at(&self) -> Timestamp {
         match self {
             Self::Call(call) => call.at,
@@ -297,7 +290,6 @@ impl Recent {
     }
 
     /// The server it is of.
-    #[must_use]
     pub const fn server(&self) -> &ServerId {
         match self {
             Self::Call(call) => &call.server,
@@ -323,7 +315,6 @@ pub enum CrossServerRule {
 
 impl CrossServerRule {
     /// The name used in configuration, events and suppressions.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ShadowTool => "shadow_tool",
@@ -383,7 +374,6 @@ pub enum EvidenceKind {
 
 impl EvidenceKind {
     /// Describes what the earlier call did, as the predicate of a sentence whose subject is its tool.
-    #[must_use]
     pub const fn predicate(self) -> &'static str {
         match self {
             Self::Secret => "returned a secret",
@@ -435,7 +425,6 @@ pub struct SharedCallAnswer {
 
 impl SharedCallAnswer {
     /// Returns whether the call is stopped.
-    #[must_use]
     pub fn blocks(&self) -> bool {
         self.over_rate.is_some() || self.crossings.iter().any(|crossing| crossing.blocks)
     }

@@ -28,14 +28,12 @@ const MAX_SHOWN: usize = 40;
 
 impl Decimal {
     /// The number a double is written as; `None` where it is infinite or no number.
-    #[must_use]
     pub fn of_double(number: f64) -> Option<Self> {
         // Written in the fewest digits that lead back to it: `0.1` is a tenth.
         number.is_finite().then(|| number.to_string().parse().ok())?
     }
 
     /// Returns whether a reader that holds doubles may take it for infinity.
-    #[must_use]
     pub const fn is_beyond_doubles(&self) -> bool {
         self.point > LARGEST_POWER
     }

@@ -30,7 +30,6 @@ pub enum DefinitionKind {
 
 impl DefinitionKind {
     /// The name used in events and texts.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -112,7 +111,6 @@ impl DefinitionRecord {
     }
 
     /// Returns whether what is listed differs from what is pinned.
-    #[must_use]
     pub fn is_changed(&self) -> bool {
         self.pinned
             .as_ref()

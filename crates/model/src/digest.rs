@@ -16,25 +16,21 @@ pub struct ParseDigestError;
 
 impl Digest {
     /// Wraps a finished digest.
-    #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
     /// The digest of `bytes`.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
     /// The 32 bytes.
-    #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
     /// The first `digits` hexadecimal digits, for tables.
-    #[must_use]
     pub fn short(&self, digits: usize) -> String {
         self.hex().chars().take(digits).collect()
     }

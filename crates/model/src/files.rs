@@ -70,7 +70,6 @@ pub enum Ecosystem {
 
 impl PinnedPackage {
     /// A package found at `root`; the digest follows from the manifest.
-    #[must_use]
     pub fn new(root: PathBuf, manifest: Manifest) -> Self {
         Self {
             root,
@@ -87,25 +86,21 @@ impl PinnedPackage {
     }
 
     /// Its origin, where its installer noted one.
-    #[must_use]
     pub const fn origin(&self) -> Option<&PackageOrigin> {
         self.origin.as_ref()
     }
 
     /// Its path inside the server's root; shown to the user and not compared.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// Digest of the manifest.
-    #[must_use]
     pub const fn digest(&self) -> Digest {
         self.digest
     }
 
     /// Its files and those of its dependencies.
-    #[must_use]
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -164,7 +159,6 @@ pub struct LauncherFiles {
 
 impl<T> Part<T> {
     /// Returns the hashed value, if the part was read.
-    #[must_use]
     pub const fn hashed(&self) -> Option<&T> {
         match self {
             Self::Hashed(value) => Some(value),

@@ -29,7 +29,6 @@ pub struct Finding {
 
 impl Finding {
     /// One of a built-in rule that alone finds what it finds: its id is the name of that.
-    #[must_use]
     pub fn built_in(
         rule: &str,
         category: Category,
@@ -154,7 +153,6 @@ pub enum Category {
 
 impl Category {
     /// The name used in configuration, events and filters.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CredentialTheft => "credential_theft",

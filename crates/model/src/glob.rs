@@ -13,19 +13,16 @@ pub struct NameGlob(String);
 
 impl NameGlob {
     /// Takes `pattern` as it is.
-    #[must_use]
     pub fn new(pattern: impl Into<String>) -> Self {
         Self(pattern.into())
     }
 
     /// The pattern.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns whether the whole of `name` matches.
-    #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         let mut pattern = self.0.chars();
         let mut rest = name.chars();

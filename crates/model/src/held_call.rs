@@ -37,7 +37,6 @@ pub struct HeldCall {
 
 impl HeldCall {
     /// Returns the id of a call with these parts: the conversation, the request and the time make it unique.
-    #[must_use]
     pub fn id_of(parts: &[&str], arguments_hash: &Digest, since: Timestamp) -> String {
         let mut text = parts.join("\0");
         text.push_str(&format!("\0{arguments_hash}\0{}", since.0));
@@ -45,7 +44,6 @@ impl HeldCall {
     }
 
     /// Returns whether nobody waits at `now`: its time ran out, or the clock was set back by more than that.
-    #[must_use]
     pub const fn is_late(&self, now: Timestamp) -> bool {
         let patience = self.expires.0.saturating_sub(self.since.0);
         now.0 >= self.expires.0 || self.since.0.saturating_sub(now.0) > patience
@@ -57,7 +55,6 @@ impl HeldCall {
     }
 
     /// Returns the subject of the events about it.
-    #[must_use]
     pub fn subject(&self) -> String {
         format!("{}:{}", self.identity.server, self.tool)
     }

@@ -74,13 +74,11 @@ impl ServerId {
     }
 
     /// The text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns whether both are spellings of one name, see [`one_spelling`].
-    #[must_use]
     pub fn is_spelling_of(&self, other: &Self) -> bool {
         one_spelling(&self.0) == one_spelling(&other.0)
     }
@@ -88,7 +86,6 @@ impl ServerId {
 
 /// The one spelling of the many that name one package, as PEP 503 has it: in lower case, each run of `-`, `_`
 /// and `.` a single `-`. The module `mcp_server_time` and the command `mcp-server-time` are one server.
-#[must_use]
 pub fn one_spelling(name: &str) -> String {
     let mut spelled = String::with_capacity(name.len());
     for c in name.chars() {
@@ -151,32 +148,27 @@ pub struct SessionId(Arc<str>);
 
 impl SessionId {
     /// Wraps a session name made by mcpmon itself.
-    #[must_use]
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
     /// The text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns whether both are one session: a name in front of what tells its root only makes it readable.
-    #[must_use]
     pub fn is_of_same_root(&self, other: &Self) -> bool {
         self == other || self.root().is_some_and(|root| other.root() == Some(root))
     }
 
     /// The key under which data of a session is kept, so that a process cannot leave its data behind by
     /// taking another name: all names of one session have the same key.
-    #[must_use]
     pub fn key(&self) -> Self {
         self.root().map_or_else(|| self.clone(), Self::new)
     }
 
     /// Returns whether this is the name in front of what tells its root.
-    #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         let in_front = self
             .root()

@@ -10,19 +10,16 @@ pub struct RawJson<'a>(&'a str);
 
 impl<'a> RawJson<'a> {
     /// Wraps text that a strict parser accepted. What is built on it relies on that.
-    #[must_use]
     pub const fn trusted(text: &'a str) -> Self {
         Self(text)
     }
 
     /// Returns the JSON string literal for `text`.
-    #[must_use]
     pub fn quoted(text: &str) -> String {
         serde_json::Value::from(text).to_string()
     }
 
     /// The text.
-    #[must_use]
     pub const fn as_str(self) -> &'a str {
         self.0
     }
@@ -47,7 +44,6 @@ impl<'a> RawJson<'a> {
     }
 
     /// Returns the decoded string; `None` if this is not a string.
-    #[must_use]
     pub fn text(self) -> Option<Cow<'a, str>> {
         let inside = self.0.trim().strip_prefix('"')?.strip_suffix('"')?;
         Some(unescape(inside))

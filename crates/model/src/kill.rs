@@ -32,7 +32,6 @@ impl Kills {
     /// By whom the calls of `session` are stopped; those of no session where it is `None`.
     ///
     /// The kernel sense knows a session by its root alone, wrappers know it by a name too: one root is one session.
-    #[must_use]
     pub fn of(&self, session: Option<&SessionId>) -> Option<&Kill> {
         let of_session = || {
             let session = session?;
@@ -43,7 +42,6 @@ impl Kills {
     }
 
     /// Returns whether nothing is stopped.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.host.is_none() && self.sessions.is_empty()
     }

@@ -24,7 +24,6 @@ pub enum Layer {
 
 impl Layer {
     /// The name used in events and in the store.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",

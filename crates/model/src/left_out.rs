@@ -66,7 +66,6 @@ impl OmittedCalls {
     }
 
     /// Returns the calls left out of the response with this id.
-    #[must_use]
     pub fn of(&self, response: &str) -> &[OmittedCall] {
         let mut responses = self.responses.iter();
         let found = responses.find(|(known, _)| **known == *response);

@@ -24,7 +24,6 @@ pub enum Dialect {
 
 impl Dialect {
     /// The name in events and configuration.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",

@@ -78,13 +78,11 @@ impl Manifest {
     }
 
     /// Returns the number of entries.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Returns whether there is nothing.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -101,7 +99,6 @@ impl Manifest {
 
     /// The digest of the encoded manifest: equal exactly where path, mode, kind and content of every
     /// entry are equal.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         Digest::of(self.encode().as_bytes())
     }
@@ -109,7 +106,6 @@ impl Manifest {
     /// One line per entry: path, mode, kind, and digest or target, separated by tabs.
     ///
     /// Everything but printable ASCII is escaped, so no name can forge a field, a line or a terminal sequence.
-    #[must_use]
     pub fn encode(&self) -> String {
         self.0.iter().fold(
             String::with_capacity(self.0.len() * 128),
@@ -146,7 +142,6 @@ impl Manifest {
 
     /// Lists the entries that differ: `added`, `removed` or `changed` and the path. There are at most
     /// [`Manifest::MAX_CHANGES`] lines; the last of them counts the rest if there are more.
-    #[must_use]
     pub fn changes(old: &Self, new: &Self) -> Vec<String> {
         let mut changes: BTreeMap<&str, &str> = BTreeMap::new();
         for (path, entry) in &new.0 {

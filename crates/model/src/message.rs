@@ -25,7 +25,6 @@ pub const NO_USER: u32 = u32::MAX;
 
 impl Conversation {
     /// The user who asks, where no process of this host serves, which would tell.
-    #[must_use]
     pub fn client_uid(&self) -> Option<u32> {
         let uid = self.identity.uid;
         (self.layer == Layer::McpHttp && uid != NO_USER).then_some(uid)
@@ -255,7 +254,6 @@ pub enum ListKind {
 
 impl ListKind {
     /// The list that offers definitions of this kind; instructions and apps are on none.
-    #[must_use]
     pub const fn of(kind: DefinitionKind) -> Option<Self> {
         match kind {
             DefinitionKind::Tool => Some(Self::Tools),

@@ -120,7 +120,6 @@ impl PathPattern {
     }
 
     /// The pattern as it was written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -134,14 +133,12 @@ impl PathPattern {
     }
 
     /// Returns whether it begins with `**/`.
-    #[must_use]
     pub fn is_anywhere(&self) -> bool {
         self.start == PathStart::Unknown
     }
 
     /// Returns the relation of a path to the pattern. `names` are the path's names in lower case. A path with
     /// an unknown start may lie in any directory, so also in the one where the pattern begins.
-    #[must_use]
     pub fn meets(&self, start: PathStart, names: &[String]) -> Option<PathMatch> {
         let begins_alike = start == self.start || start == PathStart::Unknown;
         if self.start != PathStart::Unknown && !begins_alike {
@@ -167,7 +164,6 @@ impl PathPattern {
 
     /// Returns whether a match may lie at any depth below a directory, whose names are in lower case: what lies there
     /// cannot be told apart by listing a few directories.
-    #[must_use]
     pub fn is_deep_below(&self, start: PathStart, names: &[String]) -> bool {
         let named = self.parts.iter().take_while(|part| **part != Part::Any);
         let named: Vec<&Part> = named.collect();

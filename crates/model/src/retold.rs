@@ -14,7 +14,6 @@ pub struct RepeatedEvents {
 
 impl RepeatedEvents {
     /// `None` where one tells of something stopped: such a one is kept by itself, before anybody hears of it.
-    #[must_use]
     pub fn new(events: &[Event]) -> Option<Self> {
         let is_stopped = events.iter().any(|event| event.action == Action::Block);
         let severity = events.iter().map(|event| event.severity).max();
@@ -26,19 +25,16 @@ impl RepeatedEvents {
     }
 
     /// The same at another time.
-    #[must_use]
     pub fn at(&self, at: Timestamp) -> Self {
         Self { at, ..self.clone() }
     }
 
     /// Returns the number of events.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.events.len()
     }
 
     /// Returns the highest severity among the events.
-    #[must_use]
     pub const fn severity(&self) -> Severity {
         self.severity
     }

@@ -37,7 +37,6 @@ pub enum FileRight {
 
 impl SandboxRules {
     /// Returns whether nothing is restricted.
-    #[must_use]
     pub const fn is_open(&self) -> bool {
         self.files.is_none() && self.connect.is_none() && !self.is_offline
     }

@@ -38,7 +38,6 @@ pub enum Action {
 
 impl Severity {
     /// The name used in configuration, events and filters.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Info => "info",
@@ -52,7 +51,6 @@ impl Severity {
 
 impl Action {
     /// The name used in configuration, events and filters.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",

@@ -11,7 +11,6 @@ pub struct Timestamp(pub i64);
 
 impl Timestamp {
     /// Time passed since `earlier`; zero where the clock went back.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0).try_into().unwrap_or(0))
     }

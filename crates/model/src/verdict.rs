@@ -8,6 +8,7 @@ use super::EventId;
 
 /// The decision about a message. `rewrite` defines how a layer carries it out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
 pub enum Verdict {
     /// The message passes unchanged.
     #[default]
@@ -35,7 +36,6 @@ pub struct Redaction {
 }
 
 /// `text` with its parts replaced; ascending, none overlapping another. What does not fit the text is left out.
-#[must_use]
 pub fn redacted(text: &str, redactions: &[Redaction]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
@@ -72,7 +72,6 @@ pub struct Denial {
 impl Denial {
     /// Returns whether a secret was left out of the reason: then whoever words the answer does not repeat it
     /// either.
-    #[must_use]
     pub fn is_masked(&self) -> bool {
         self.reason.contains(MASK)
     }

@@ -105,7 +105,6 @@ impl Default for FileHasher {
 
 impl FileHasher {
     /// A hasher that refuses files over `limit` bytes.
-    #[must_use]
     pub fn with_limit(limit: u64) -> Self {
         Self {
             cache: Cache::new(GENERATION),

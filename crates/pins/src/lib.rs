@@ -142,7 +142,6 @@ enum Runtime {
 
 impl Hasher {
     /// A hasher that keeps digests in a file, for the processes to come. Where that cannot be, it does without.
-    #[must_use]
     pub fn keeping(path: &Path) -> Self {
         let mut hasher = Self::default();
         match kept::DigestCache::open(path) {

@@ -62,7 +62,6 @@ pub struct ProcessError {
 
 impl ProcessError {
     /// Returns whether the process has ended: it has no file any more, even where nobody waited for it yet.
-    #[must_use]
     pub fn is_end(&self) -> bool {
         let ends = [Errno::ESRCH, Errno::ENOENT].map(|errno| errno as i32);
         self.source
@@ -90,7 +89,6 @@ impl Process {
     }
 
     /// Its id.
-    #[must_use]
     pub const fn pid(&self) -> u32 {
         self.pid
     }

@@ -168,7 +168,6 @@ impl Root {
     }
 
     /// Returns whether `path` leads to a file of this kind.
-    #[must_use]
     pub fn is(&self, path: &Path, kind: EntryKind) -> bool {
         self.find(path).is_ok_and(|node| node.kind() == kind)
     }
@@ -210,7 +209,6 @@ impl Root {
     /// Returns the users who can change `node`, found at `path`, or put another file there. The answer comes
     /// from owners and modes of the file and every directory above it; it is unknown if the path leads over a
     /// link or to something else.
-    #[must_use]
     pub fn writers(&self, path: &Path, node: &FoundFile) -> Writers {
         let is_roots = |path: &Path| {
             let found = self.find_link(path).ok().filter(FoundFile::is_roots_alone);
@@ -284,13 +282,11 @@ impl FoundFile {
     }
 
     /// Returns its kind.
-    #[must_use]
     pub fn kind(&self) -> EntryKind {
         EntryKind::of(&self.stat)
     }
 
     /// Its metadata when it was found.
-    #[must_use]
     pub const fn stat(&self) -> &FileStat {
         &self.stat
     }
@@ -376,7 +372,6 @@ impl FoundFile {
 
 impl EntryKind {
     /// The kind that `stat` tells.
-    #[must_use]
     pub fn of(stat: &FileStat) -> Self {
         match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
             SFlag::S_IFDIR => Self::Directory,

@@ -18,7 +18,6 @@ pub enum Admission {
 
 impl Policy {
     /// Returns the admission of `server`.
-    #[must_use]
     pub fn admits(&self, server: &ServerId) -> Admission {
         if self.server_policy.denies(server) {
             return Admission::Denied;
@@ -33,7 +32,6 @@ impl Policy {
 
 impl Admission {
     /// Returns the denial if `server` may not be started.
-    #[must_use]
     pub fn denial(self, server: &ServerId) -> Option<Denial> {
         let (rule, reason, remedy) = match self {
             Self::Admitted => return None,

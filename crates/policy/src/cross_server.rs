@@ -83,7 +83,6 @@ impl Default for CrossServer {
 
 impl CrossServer {
     /// The longest time for which a call counts.
-    #[must_use]
     pub fn reach(&self) -> Duration {
         let windows = [
             self.read_then_send,
@@ -94,7 +93,6 @@ impl CrossServer {
     }
 
     /// Returns the effect of a match, with that of stricter policies.
-    #[must_use]
     pub const fn strictest(&self) -> CrossServerDecision {
         match self.stops_all {
             true => CrossServerDecision::Block,
@@ -103,7 +101,6 @@ impl CrossServer {
     }
 
     /// Returns whether results are remembered, to be found again.
-    #[must_use]
     pub fn wants_outputs(&self) -> bool {
         self.enabled && self.decision != CrossServerDecision::Block
     }
@@ -170,7 +167,6 @@ pub enum Classifier {
 
 impl Categories {
     /// Returns the category that the configuration gives to `tool` of `server`.
-    #[must_use]
     pub fn said(&self, server: &ServerId, tool: &str) -> Option<ToolCategory> {
         let mut overrides = self.overrides.iter();
         let said = overrides.find(|(_, glob)| glob.matches(server, tool));
@@ -187,7 +183,6 @@ pub struct ToolGlob {
 
 impl ToolGlob {
     /// Takes `TOOL` or `SERVER:TOOL`. A server's name has no colon; a tool's may have one behind it.
-    #[must_use]
     pub fn new(pattern: &str) -> Self {
         match pattern.split_once(':') {
             Some((server, tool)) => Self {
@@ -202,7 +197,6 @@ impl ToolGlob {
     }
 
     /// Returns whether `tool` of `server` is one of them.
-    #[must_use]
     pub fn matches(&self, server: &ServerId, tool: &str) -> bool {
         let is_server = self
             .server

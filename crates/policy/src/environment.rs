@@ -51,7 +51,6 @@ pub enum VariableVerdict {
 
 impl<'a> EnvironmentRules<'a> {
     /// The rules of a declared server.
-    #[must_use]
     pub fn of(server: &'a Server) -> Self {
         Self {
             allow: &server.env_allow,
@@ -60,13 +59,11 @@ impl<'a> EnvironmentRules<'a> {
     }
 
     /// Returns whether every server gets the variable `name`, unless it is denied.
-    #[must_use]
     pub fn is_standard(name: &str) -> bool {
         STANDARD.contains(&name)
     }
 
     /// Decides about the variable `name`.
-    #[must_use]
     pub fn judge(self, name: &str) -> VariableVerdict {
         if self.allow.is_empty() {
             return match self.deny.iter().any(|glob| glob.matches(name)) {
@@ -100,7 +97,6 @@ const MAX_NAMES: usize = 512;
 const LONGEST_NAME: usize = 128;
 
 /// Names of variables in their order, as far as a policy could name them.
-#[must_use]
 pub fn variable_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let mut names: Vec<String> = names

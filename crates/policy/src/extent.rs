@@ -14,7 +14,6 @@ pub struct Extent {
 
 impl Policy {
     /// Returns the extent of this policy.
-    #[must_use]
     pub fn extent(&self) -> Extent {
         let rules = &self.rules;
         let tools = match &rules.tools {

@@ -169,13 +169,11 @@ pub struct Suppression {
 impl Suppression {
     /// Returns whether a suppression that names `name` can hold for other names too: as a glob it cannot be
     /// told which is meant.
-    #[must_use]
     pub fn is_pattern(name: &str) -> bool {
         name.contains(['*', '?'])
     }
 
     /// Returns whether what any of these `names` says of `tool` of `server` is accepted at `now`.
-    #[must_use]
     pub fn covers(&self, names: &[&str], server: &str, tool: &str, now: Timestamp) -> bool {
         let is_meant = names.iter().any(|name| self.rule.matches(name));
         let holds = self.until.is_none_or(|until| now < until);

@@ -38,7 +38,6 @@ pub enum KnownStanding {
 
 impl KnownDefinitions {
     /// Makes a list.
-    #[must_use]
     pub fn new(definitions: impl IntoIterator<Item = KnownDefinition>) -> Self {
         let mut by_name: BTreeMap<String, Vec<KnownDefinition>> = BTreeMap::new();
         for definition in definitions {
@@ -59,7 +58,6 @@ impl KnownDefinitions {
     }
 
     /// Returns how a definition stands.
-    #[must_use]
     pub fn standing(
         &self,
         server: &ServerId,
@@ -88,7 +86,6 @@ impl KnownDefinitions {
     }
 
     /// Combines two lists so that a definition has to be known to both where both have its name.
-    #[must_use]
     pub(super) fn tightened_by(&self, other: &Self) -> Self {
         if other.by_name.is_empty() && other.on_top.is_none() || self == other {
             return self.clone();

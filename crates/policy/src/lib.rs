@@ -109,7 +109,6 @@ pub struct Policy {
 
 impl Policy {
     /// Returns whether what any of these `names` says of `tool` of `server` is accepted at `now`.
-    #[must_use]
     pub fn suppresses(&self, names: &[&str], server: &ServerId, tool: &str, now: Timestamp) -> bool {
         let mut known = self.suppressions.iter();
         known.any(|known| known.covers(names, server.as_str(), tool, now))
@@ -117,7 +116,6 @@ impl Policy {
 
     /// Returns whether a finding of `tool` of `server`, which `rule` acts upon, is accepted at `now`: as a
     /// whole, or each of the rules that found it.
-    #[must_use]
     pub fn accepts(
         &self,
         rule: &str,
@@ -159,7 +157,6 @@ pub enum ServerPolicy {
 
 impl ServerPolicy {
     /// Returns whether `server` is refused. Names match in any spelling: `mcp_server_*` is `mcp-server-*`.
-    #[must_use]
     pub fn denies(&self, server: &ServerId) -> bool {
         match self {
             Self::None => false,
@@ -170,7 +167,6 @@ impl ServerPolicy {
     }
 
     /// Returns whether `server` is refused by its name, and not for having none that is allowed.
-    #[must_use]
     pub fn names_denied(&self, server: &ServerId) -> bool {
         match self {
             Self::None | Self::Allowlist(_) => false,

@@ -52,13 +52,11 @@ pub enum DlpMode {
 
 impl LlmPolicy {
     /// Returns whether secrets are looked for in what goes to a model.
-    #[must_use]
     pub const fn redacts(&self) -> bool {
         matches!((self.mode, self.dlp), (ProxyMode::Embedded, DlpMode::Redact))
     }
 
     /// Combines two policies by the stricter setting.
-    #[must_use]
     pub(super) fn tightened_by(self, other: Self) -> Self {
         Self {
             mode: self.mode.max(other.mode),

@@ -10,14 +10,12 @@ use super::{
 
 impl Policy {
     /// The rules of `before` that this policy lacks, by name, in order.
-    #[must_use]
     pub fn losses(&self, before: &Self) -> Vec<String> {
         let (before, after) = (restraints(before), restraints(self));
         before.difference(&after).cloned().collect()
     }
 
     /// Returns the settings by which `before` enforces and this policy does not.
-    #[must_use]
     pub fn switched_off(&self, before: &Self) -> Vec<String> {
         let after = switches(self);
         let held = switches(before).into_iter().zip(after);

@@ -46,7 +46,6 @@ impl RateLimits {
     /// Returns the limit for `server`: the entry with exactly its name, else the strictest of those that
     /// match it, else the default; `None` if calls are not limited. With a second policy on top, the smaller
     /// numbers hold.
-    #[must_use]
     pub fn of(&self, server: &ServerId) -> Option<RateLimit> {
         let on_top = self.on_top.as_ref().and_then(|on_top| on_top.of(server));
         match (self.own(server), on_top) {
@@ -81,7 +80,6 @@ impl RateLimits {
 
 impl RateLimit {
     /// Returns the time for an empty bucket to fill; a day at most, which is longer than a session.
-    #[must_use]
     pub fn refill(self) -> Duration {
         const DAY: Duration = Duration::from_hours(24);
         match self.per_minute {

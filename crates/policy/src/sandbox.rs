@@ -35,7 +35,6 @@ pub enum SandboxMode {
 
 impl SandboxMode {
     /// Returns its name in configurations and events.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -72,13 +71,11 @@ pub enum SandboxNetwork {
 
 impl SandboxPolicy {
     /// Returns whether it restricts nothing.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.mode == SandboxMode::Off && self.network == SandboxNetwork::Egress
     }
 
     /// Combines two sandboxes so that both must grant a file.
-    #[must_use]
     pub fn tightened_by(&self, other: &Self) -> Self {
         let network = match (self.network, other.network) {
             (SandboxNetwork::Egress, SandboxNetwork::Egress) => SandboxNetwork::Egress,

@@ -84,7 +84,6 @@ const SANDBOXES: [&str; 12] = [
 impl ProcessAccess {
     /// The access of a server that is started by `program`: as it is declared, or its own processes, unless the program
     /// could not work so.
-    #[must_use]
     pub fn of(declared: Option<&Server>, program: &str) -> Self {
         let written = declared.and_then(|server| server.processes);
         match written {
@@ -96,7 +95,6 @@ impl ProcessAccess {
 }
 
 /// Returns whether a program makes a container or sandbox of its own, and so cannot run in another one.
-#[must_use]
 pub fn makes_sandbox(program: &str) -> bool {
     SANDBOXES.contains(&program.rsplit('/').next().unwrap_or(program))
 }
@@ -105,7 +103,6 @@ pub fn makes_sandbox(program: &str) -> bool {
 const CONTAINER_CLIENTS: [&str; 4] = ["docker", "docker-compose", "finch", "nerdctl"];
 
 /// Returns whether a program has a daemon start a container, which is in no sandbox of the program.
-#[must_use]
 pub fn starts_container(program: &str) -> bool {
     CONTAINER_CLIENTS.contains(&program.rsplit('/').next().unwrap_or(program))
 }

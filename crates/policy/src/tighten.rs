@@ -9,7 +9,6 @@ impl Policy {
     ///
     /// While this policy enforces and `other` observes, `other` stops nothing, so that none of its verdicts
     /// is applied. If this one observes and `other` enforces, both are enforced.
-    #[must_use]
     pub fn tightened_by(&self, other: &Self) -> Self {
         if (self.mode, other.mode) == (Mode::Enforce, Mode::Observe) {
             return self.clone();

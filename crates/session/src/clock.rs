@@ -3,7 +3,6 @@
 use mcpmon_model::Timestamp;
 
 /// Now, in nanoseconds since the epoch.
-#[must_use]
 pub fn now() -> Timestamp {
     Timestamp(
         jiff::Timestamp::now()

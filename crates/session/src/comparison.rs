@@ -49,7 +49,6 @@ impl Comparison {
     }
 
     /// Waits for it.
-    #[must_use]
     pub fn wait(self) -> ComparisonOutcome {
         let Self {
             link,

@@ -50,7 +50,6 @@ pub struct HostedParts {
 
 impl HostedParts {
     /// Without a daemon: all is in the store of `recorder`, which is [one that reads results](recorder).
-    #[must_use]
     pub fn alone(recorder: Recorder, options: &Options) -> Self {
         Self {
             recorder,
@@ -77,7 +76,6 @@ impl HostedParts {
     }
 
     /// Returns the recorder of all events.
-    #[must_use]
     pub const fn recorder(&self) -> &Recorder {
         &self.recorder
     }
@@ -162,7 +160,6 @@ impl Session {
 
     /// Returns whether to judge the next message may take a moment: something changed that is looked up
     /// first, or others have a word in it.
-    #[must_use]
     pub fn may_wait(&self) -> bool {
         let is_behind = self.host.shared.generation() != self.generation || !self.host.presence.is_here();
         is_behind || !self.others.is_empty() || self.twins || self.host.joined.elapsed() < TOLD
@@ -170,7 +167,6 @@ impl Session {
 
     /// Returns whether a tool is on the server's list, as that was read in this conversation and not called
     /// changed since.
-    #[must_use]
     pub fn is_listed(&self, tool: &str) -> bool {
         self.guard.is_listed(tool)
     }

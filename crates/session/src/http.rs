@@ -134,7 +134,6 @@ impl Session {
     }
 
     /// Returns the number of messages of the server so far.
-    #[must_use]
     pub const fn server_messages(&self) -> u64 {
         self.guard.server_messages()
     }

@@ -54,7 +54,6 @@ pub(super) enum Pins {
 
 impl Session {
     /// Returns whether the server's files can keep it from running: then they are compared before it does.
-    #[must_use]
     pub fn compares_first(&self) -> bool {
         let Pins::Here(book) = &self.launch else {
             return false;
@@ -169,7 +168,6 @@ impl Session {
 
     /// Asks the daemon whether the server may go on, where its pins can keep it from that. To be called once it
     /// [`serves`](Self::serves); the answer is for [`compared`](Self::compared).
-    #[must_use]
     pub fn comparison(&self) -> Option<Comparison> {
         let (SharedState::Daemon { link, .. }, Some(process)) = (&self.host.shared, self.served) else {
             return None;
@@ -221,7 +219,6 @@ impl Session {
     }
 
     /// Returns whether its files are compared here. Where they are not, the daemon's kernel sense does that.
-    #[must_use]
     pub const fn compares(&self) -> bool {
         matches!(self.launch, Pins::Here(_)) && !self.is_remote()
     }
@@ -383,7 +380,6 @@ impl Session {
     }
 
     /// Returns whether no daemon enforces the policy in the kernel.
-    #[must_use]
     pub const fn is_without_daemon(&self) -> bool {
         !matches!(self.host.shared, SharedState::Daemon { .. })
     }

@@ -352,25 +352,21 @@ impl Session {
     }
 
     /// The policy in force.
-    #[must_use]
     pub const fn policy(&self) -> &Arc<Policy> {
         self.guard.monitor().policy()
     }
 
     /// The server.
-    #[must_use]
     pub const fn server(&self) -> &ServerId {
         &self.guard.conversation().identity.server
     }
 
     /// The session that the server is in.
-    #[must_use]
     pub const fn session_id(&self) -> Option<&SessionId> {
         self.guard.conversation().session.as_ref()
     }
 
     /// The session's other servers.
-    #[must_use]
     pub fn others(&self) -> &[ServerId] {
         &self.others
     }
@@ -459,7 +455,6 @@ impl Session {
     }
 
     /// Returns the state of the recorder.
-    #[must_use]
     pub fn recorded(&self) -> RecorderStatus {
         self.host.recorder.status()
     }

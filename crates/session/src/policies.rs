@@ -78,13 +78,11 @@ struct User {
 
 impl Policies {
     /// One for all: that of the only user there is.
-    #[must_use]
     pub fn of_one(loaded: LoadedConfiguration) -> Self {
         Self::new(loaded, None)
     }
 
     /// For a host, whose users' own files are followed as long as there is this; `now` tells the time to it.
-    #[must_use]
     pub fn of_host(host: LoadedConfiguration, recorder: Recorder, now: fn() -> Timestamp) -> Self {
         let policies = Self::reading(host, recorder, now, Sources::of_home);
         policies.follow_files();
@@ -123,14 +121,12 @@ impl Policies {
     }
 
     /// The host's.
-    #[must_use]
     pub fn host(&self) -> Arc<LoadedConfiguration> {
         Arc::clone(&self.held().host)
     }
 
     /// Returns the policy of a user; the same value as long as it is unchanged. This takes a moment for a
     /// user not seen recently, whose own file is read.
-    #[must_use]
     pub fn of(&self, now: Timestamp, uid: Option<u32>) -> Arc<LoadedConfiguration> {
         let (Some(files), Some(uid)) = (&self.0.files, uid) else {
             return self.host();
@@ -164,7 +160,6 @@ impl Policies {
     }
 
     /// The same, where that can be told at once.
-    #[must_use]
     pub fn at_once(&self, now: Timestamp, uid: Option<u32>) -> Option<Arc<LoadedConfiguration>> {
         match (&self.0.files, uid) {
             (Some(_), Some(uid)) => self.known(now, uid),
@@ -180,7 +175,6 @@ impl Policies {
     }
 
     /// Returns whether what holds for a user can be told at once.
-    #[must_use]
     pub fn knows(&self, uid: Option<u32>) -> bool {
         match (&self.0.files, uid) {
             (Some(_), Some(uid)) => self.held().users.contains_key(&uid),

@@ -135,7 +135,7 @@ impl Session {
             .guard
             .monitor_mut()
             .install(now, Arc::clone(&loaded.policy), &Tables::default());
-        self.conclude(judgement);
+        drop(self.conclude(judgement));
     }
 
     pub(super) fn poll_policy(&mut self, now: Timestamp) {

@@ -101,7 +101,6 @@ impl SandboxFeature {
     ];
 
     /// Returns the first version of Landlock with it.
-    #[must_use]
     pub const fn abi(self) -> u8 {
         match self {
             Self::Files => 1,
@@ -115,7 +114,6 @@ impl SandboxFeature {
     }
 
     /// Returns the first Linux with it.
-    #[must_use]
     pub const fn kernel(self) -> &'static str {
         match self {
             Self::Files => "5.13",
@@ -129,7 +127,6 @@ impl SandboxFeature {
     }
 
     /// Returns the consequence for a sandbox without it.
-    #[must_use]
     pub const fn without(self) -> &'static str {
         match self {
             Self::Files => "no file is kept from the server",
@@ -158,7 +155,6 @@ impl SandboxFeature {
     }
 
     /// Returns whether a sandbox with these rules needs it.
-    #[must_use]
     pub const fn is_needed(self, rules: &SandboxRules) -> bool {
         match self {
             Self::Files | Self::Moves | Self::Truncation | Self::Devices | Self::AbstractSockets => {
@@ -171,13 +167,11 @@ impl SandboxFeature {
 }
 
 /// Returns the version of Landlock that this kernel has; `None` where it has none, or has it switched off.
-#[must_use]
 pub fn landlock_version() -> Option<u8> {
     sys::landlock_version()
 }
 
 /// Returns the parts of a sandbox that this kernel does not enforce.
-#[must_use]
 pub fn unsupported_features() -> Vec<SandboxFeature> {
     let features = SandboxFeature::ALL.into_iter();
     features.filter(|feature| !feature.is_supported()).collect()

@@ -38,7 +38,6 @@ impl ProcessEnd {
     }
 
     /// Ends this process the same way: by the signal at once, or with the status that is returned.
-    #[must_use]
     pub fn repeat(self) -> ExitCode {
         match self {
             Self::Exited(code) => ExitCode::from(code),

@@ -115,7 +115,6 @@ impl RunningChild {
     }
 
     /// Its process.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid.as_raw().cast_unsigned()
     }

@@ -73,7 +73,6 @@ impl ServerStderr {
 
 impl StderrCopies {
     /// Waits for the next copy; `None` where nothing comes any more.
-    #[must_use]
     pub fn next_copy(&self) -> Option<StderrCopy> {
         let is_empty = |waiting: &mut WaitingCopy| waiting.bytes.is_empty() && !waiting.is_closed;
         let waited = self.0.changed.wait_while(self.0.lock(), is_empty);

@@ -6,7 +6,6 @@ use std::fs;
 const MAX_DESCENDANTS: usize = 4096;
 
 /// Descendants of `pid`, parents before children.
-#[must_use]
 pub fn descendants(pid: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut next = vec![pid];

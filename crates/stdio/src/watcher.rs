@@ -132,7 +132,6 @@ fn pass_on(tell: &OwnedFd, signal: Signal) {
 
 impl RelayProcess {
     /// Signals that were blocked before, and are to be in the server.
-    #[must_use]
     pub const fn mask(&self) -> SigSet {
         self.mask
     }

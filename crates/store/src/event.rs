@@ -66,7 +66,6 @@ impl StoredEvent {
     }
 
     /// Gives `event` an identity, and masks the secrets in the arguments of a call.
-    #[must_use]
     pub fn new(id: Uuid, host: &str, mut event: Event) -> Self {
         mask_input(&mut event.kind);
         Self {
@@ -89,7 +88,6 @@ impl StoredEvent {
     }
 
     /// The kind with its fields, `None` where this version does not know it.
-    #[must_use]
     pub fn parse_kind(&self) -> Option<EventKind> {
         let mut fields = self.data.clone();
         for_related_times(&mut fields, |time| {

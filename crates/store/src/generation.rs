@@ -18,7 +18,6 @@ pub struct Generation(File);
 
 impl Generation {
     /// Returns the path of the change counter of `store`.
-    #[must_use]
     pub fn path(store: &Path) -> PathBuf {
         let mut name = store.as_os_str().to_owned();
         name.push(".generation");
@@ -39,7 +38,6 @@ impl Generation {
     }
 
     /// The number now.
-    #[must_use]
     pub fn now(&self) -> u64 {
         read(&self.0)
     }

@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use super::{StoredEvent, names};
 
 /// The event's fields in their fixed order, absent ones left out, the kind's own fields last.
-#[must_use]
 pub fn to_json(event: &StoredEvent) -> Map<String, Value> {
     let mut fields = EventFields(Map::new());
     fields.put("id", event.id.to_string());
@@ -36,7 +35,6 @@ pub fn to_json(event: &StoredEvent) -> Map<String, Value> {
 }
 
 /// The event that [`to_json`] made such an object of, `None` where it is none. Its position is not known.
-#[must_use]
 pub fn from_json(mut fields: Map<String, Value>) -> Option<StoredEvent> {
     let id = take_text(&mut fields, "id")?.parse().ok()?;
     let kind = take_text(&mut fields, "type")?;
@@ -61,7 +59,6 @@ pub fn from_json(mut fields: Map<String, Value>) -> Option<StoredEvent> {
 }
 
 /// RFC 3339 in UTC with nine digits of the second.
-#[must_use]
 pub fn rfc3339(timestamp: Timestamp) -> String {
     let instant =
         Instant::from_nanosecond(timestamp.0.into()).expect("jiff's range holds every 64-bit nanosecond");

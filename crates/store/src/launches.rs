@@ -41,7 +41,6 @@ pub enum LaunchEnding {
 
 impl LaunchEnding {
     /// The exit status, signal and duration in milliseconds, where the end was seen.
-    #[must_use]
     pub fn seen(&self) -> Option<(Option<i32>, Option<i32>, u64)> {
         let Self::Exited(event) = self else {
             return None;

@@ -26,13 +26,11 @@ pub(super) struct LocationState {
 
 impl StoreLocation {
     /// A store at `path`.
-    #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self::with(path.into(), None)
     }
 
     /// A store at `path` that takes at most `max_size` bytes while it is there.
-    #[must_use]
     pub fn standby(path: impl Into<PathBuf>, max_size: u64) -> Self {
         Self::with(path.into(), Some(max_size))
     }
@@ -45,13 +43,11 @@ impl StoreLocation {
     }
 
     /// The file.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.hold().path.clone()
     }
 
     /// The file whose number rises when anything changes that other processes hold.
-    #[must_use]
     pub fn generation(&self) -> &Path {
         &self.0.generation
     }

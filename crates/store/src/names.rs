@@ -9,7 +9,6 @@ use serde::{
 ///
 /// # Panics
 /// Panics if the variant has fields.
-#[must_use]
 pub fn name<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,

@@ -7,7 +7,6 @@ pub const DAEMON_STORE: &str = "/var/lib/mcpmon/mcpmon.db";
 
 /// The store of a user: `$XDG_STATE_HOME/mcpmon/mcpmon.db`. `variable` gives the environment; a relative state home
 /// counts for nothing, as the XDG Base Directory Specification has it.
-#[must_use]
 pub fn users_store(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |name| variable(name).filter(|path| path.is_absolute());
     let home = || absolute("HOME").map(|home| home.join(".local/state"));
@@ -16,7 +15,6 @@ pub fn users_store(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf
 }
 
 /// The store that a process of this user writes without a daemon.
-#[must_use]
 pub fn own_store() -> Option<PathBuf> {
     if nix::unistd::geteuid().is_root() {
         return Some(Path::new(DAEMON_STORE).to_owned());

@@ -59,13 +59,11 @@ pub struct EventPositions(pub(super) Vec<Position>);
 
 impl EventPositions {
     /// Returns the number of positions.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

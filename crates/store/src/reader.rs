@@ -363,7 +363,6 @@ impl StoreReader {
     }
 
     /// Returns the path of the store.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -62,7 +62,6 @@ pub struct DeclaredServer {
 }
 
 /// A command and its arguments in one line, those with white space quoted.
-#[must_use]
 pub fn command_line(command: &str, arguments: &[String]) -> String {
     std::iter::once(command)
         .chain(arguments.iter().map(String::as_str))

@@ -59,7 +59,6 @@ pub enum DecideError {
 }
 
 /// `SERVER:NAME`, as events and commands call a definition.
-#[must_use]
 pub fn name(key: &DefinitionKey) -> String {
     format!("{}:{}", key.identity.server, key.name)
 }

@@ -72,7 +72,6 @@ pub(super) fn line(shown: &Digest) -> Vec<u8> {
 }
 
 /// Builds the value of the variable for this server.
-#[must_use]
 pub(super) fn settings(
     destination: &RemoteDestination,
     headers: &[Header],

@@ -8,7 +8,6 @@ pub const GROUP: &str = "mcpmon";
 /// Its number; `None` where the host has no such group.
 ///
 /// `/etc/group` is read directly: a static binary cannot load the modules that getgrnam(3) needs.
-#[must_use]
 pub fn find() -> Option<u32> {
     parse(&fs::read_to_string("/etc/group").ok()?)
 }

@@ -32,7 +32,6 @@ pub enum AnswerError {
 }
 
 /// The word for an answer.
-#[must_use]
 pub const fn answer_word(answer: CallAnswer) -> &'static str {
     match answer {
         CallAnswer::Once => "allowed once",

@@ -80,7 +80,6 @@ pub struct HookAnswer {
 
 impl HookClient {
     /// Returns its name in events, where a server's would be.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -91,7 +90,6 @@ impl HookClient {
     }
 
     /// Returns the id by which its own tools are judged and recorded.
-    #[must_use]
     pub fn server(self) -> ServerId {
         ServerId::new(self.as_str()).unwrap_or_else(|_| unreachable!("the names above are ids"))
     }
@@ -147,7 +145,6 @@ impl HookClient {
     }
 
     /// Returns whether its hooks can let it ask its user about a tool.
-    #[must_use]
     pub fn can_ask(self, tool: &str) -> bool {
         match self {
             Self::ClaudeCode => true,
@@ -157,7 +154,6 @@ impl HookClient {
     }
 
     /// Words that the client is to ask its user about a call.
-    #[must_use]
     pub fn ask(self, opinion: &Opinion) -> HookAnswer {
         let reason = format!("[mcpmon] {} (rule {})", opinion.reason, opinion.rule);
         let output = match self {
@@ -176,7 +172,6 @@ impl HookClient {
 
     /// Words the verdict on a call. What is not stopped is left to the client, whose own questions and rules it still
     /// passes.
-    #[must_use]
     pub fn answer(self, stopped: Option<(&Opinion, Option<EventId>)>) -> HookAnswer {
         let Some((opinion, event)) = stopped else {
             return HookAnswer {
@@ -208,7 +203,6 @@ impl HookClient {
     }
 
     /// Words that a call could not be judged: it is stopped where the policy is to fail closed.
-    #[must_use]
     pub fn unjudged(self, reason: &str, fail_closed: bool) -> HookAnswer {
         HookAnswer {
             output: None,
@@ -223,7 +217,6 @@ impl HookClient {
 
 /// Returns the verdict on a native call, by the opinions of all rules but those about servers: the one that decides, if
 /// any has something against it.
-#[must_use]
 pub fn verdict(opinions: &[Opinion], observes: bool) -> (UseOutcome, Option<&Opinion>) {
     use mcpmon_policy::Decision;
     let counts = |opinion: &&Opinion| !ABOUT_SERVERS.contains(&opinion.rule.as_str());

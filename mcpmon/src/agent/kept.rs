@@ -53,7 +53,6 @@ pub fn look(directory: &Path) -> Result<Option<Kept>, PinError> {
 }
 
 /// Returns whether the kernel refuses the address that it refuses for the self-test alone.
-#[must_use]
 pub fn is_refusing() -> bool {
     selftest::is_refusing()
 }

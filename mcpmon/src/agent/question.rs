@@ -154,7 +154,6 @@ pub enum UseOutcome {
 
 impl UseOutcome {
     /// The name used in events.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allowed => "allow",
@@ -183,7 +182,6 @@ pub struct UseReply {
 impl UseReply {
     /// The opinion that is told with the outcome: the one that decides, or the worst of those that note what
     /// another allows.
-    #[must_use]
     pub fn told(&self) -> Option<&Opinion> {
         let deciding = self.opinions.iter().find(|opinion| opinion.decides);
         if self.outcome != UseOutcome::Audited
@@ -213,7 +211,6 @@ pub struct Surroundings {
 /// Asks every rule of `loaded` about one use of `server`. Nothing is recorded, and nothing runs.
 ///
 /// The server's latest lists count as current. Rates and the calls of a running session are not known.
-#[must_use]
 pub fn ask(
     now: Timestamp,
     loaded: &LoadedConfiguration,

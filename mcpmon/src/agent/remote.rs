@@ -70,7 +70,6 @@ pub fn destination(policy: &Policy, text: &str) -> Result<RemoteDestination, Des
 }
 
 /// Returns the destination of a declared server; `None` for one that runs on this host.
-#[must_use]
 pub fn declared(server: &Server) -> Option<Result<RemoteDestination, DestinationError>> {
     let Transport::Remote {
         server_type,
@@ -118,7 +117,6 @@ impl RemoteDestination {
     }
 
     /// Returns the way to ask it.
-    #[must_use]
     pub fn asking(&self, headers: Vec<Header>, max_message: usize) -> ServerEndpoint {
         ServerEndpoint {
             address: self.address.clone(),

@@ -46,7 +46,6 @@ impl SandboxStatus {
     }
 
     /// Returns whether it is all that was asked for.
-    #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.enforced && self.gaps.is_empty()
     }

@@ -400,7 +400,6 @@ pub(crate) fn impossible(cause: &str) -> Vec<SelfTestCheck> {
 }
 
 /// Returns the reason why a component does not work, `None` if it does.
-#[must_use]
 pub fn cause(checks: &[SelfTestCheck], component: Component) -> Option<String> {
     let causes: Vec<String> = checks
         .iter()

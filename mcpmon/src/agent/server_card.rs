@@ -55,7 +55,6 @@ impl ServerCard {
     }
 
     /// Everything in which the card and the server at `url` differ. Of what the card says nothing, nothing differs.
-    #[must_use]
     pub(crate) fn differences(
         &self,
         url: Option<&str>,

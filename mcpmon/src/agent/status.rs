@@ -105,7 +105,6 @@ pub enum State {
 
 impl State {
     /// The word.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -187,7 +186,6 @@ pub struct FollowedAddress {
 
 impl NetworkStatus {
     /// A line for each name that has other addresses than the daemon was told.
-    #[must_use]
     pub fn followed_lines(&self) -> Vec<String> {
         let line = |(name, addresses): (&String, &Vec<FollowedAddress>)| {
             let told: Vec<String> = addresses

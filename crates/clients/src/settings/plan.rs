@@ -96,7 +96,6 @@ pub enum SettingOutcome {
 
 impl SettingOutcome {
     /// Returns whether the file changes for it.
-    #[must_use]
     pub const fn changes(&self) -> bool {
         matches!(self, Self::Add | Self::Update | Self::Remove)
     }

@@ -61,13 +61,11 @@ pub struct SettingReport {
 
 impl SettingReport {
     /// Returns whether the run changes this file.
-    #[must_use]
     pub fn is_changed(&self) -> bool {
         self.trouble.is_none() && self.settings.iter().any(|setting| setting.outcome.changes())
     }
 
     /// Returns whether the run removes this file, which setup made.
-    #[must_use]
     pub fn is_removed(&self) -> bool {
         self.is_made && self.is_restored
     }
@@ -391,7 +389,6 @@ fn trouble(obstacle: SettingError) -> FileTrouble {
 }
 
 /// Digests to confirm, of files whose changes were shown.
-#[must_use]
 pub fn shown_digests(reports: &[SettingReport]) -> BTreeMap<PathBuf, String> {
     reports
         .iter()

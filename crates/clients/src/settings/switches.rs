@@ -20,7 +20,6 @@ pub struct ThrownSwitch {
 
 /// Returns the switches of this user and host that keep the hooks of a client from running. A file that is not there, or is
 /// no JSON, throws none: the client does not read it either.
-#[must_use]
 pub fn thrown_switches(client: &'static Client, roots: &Roots) -> Vec<ThrownSwitch> {
     let switches = client.hooks.iter().flat_map(|hooks| &hooks.switches);
     switches.filter_map(|switch| thrown(switch, roots)).collect()

@@ -19,7 +19,6 @@ const MAX_ABOVE: usize = 4;
 const MAX_DESCRIPTION_BYTES: u64 = 1 << 20;
 
 /// The version of the client that stands on this `PATH`, where its package or the name of its file tells.
-#[must_use]
 pub fn installed_version(client: &Client, path: Option<&OsStr>) -> Option<String> {
     let package = client.hooks.as_ref()?.package.as_deref()?;
     let found = client.processes.iter().find_map(|name| on_path(name, path?))?;
@@ -37,7 +36,6 @@ pub fn installed_version(client: &Client, path: Option<&OsStr>) -> Option<String
 }
 
 /// Returns whether a version comes before another one.
-#[must_use]
 pub fn is_older(version: &str, other: &str) -> bool {
     match (numbers(version), numbers(other)) {
         (Some(version), Some(other)) => version.cmp(&other) == Ordering::Less,

@@ -25,7 +25,6 @@ pub enum Foreign {
 
 impl Foreign {
     /// Returns its display name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Agentsh => "agentsh",

@@ -123,7 +123,6 @@ pub struct UsedTool {
 
 impl Provenance {
     /// Something seen once.
-    #[must_use]
     pub const fn once(at: Timestamp) -> Self {
         Self {
             count: 1,
@@ -174,7 +173,6 @@ fn day_and_time(at: Timestamp) -> (String, String) {
 
 impl Profile {
     /// The policy.
-    #[must_use]
     pub fn policy(&self) -> String {
         let mut page = Page(String::new());
         self.head(&mut page);

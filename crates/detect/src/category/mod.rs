@@ -22,7 +22,6 @@ static QUESTIONS: WordList = tables::CATEGORY.list("category", "questions");
 const MAX_PROPERTIES: usize = 200;
 
 /// Returns the category of the tool `name`, from its name and its definition.
-#[must_use]
 pub fn classify(name: &str, definition: Option<RawJson<'_>>) -> ToolCategory {
     let by_name = by_words(&words_of(name));
     let Some(definition) = definition else {
@@ -48,7 +47,6 @@ pub(super) fn words(name: &str) -> Vec<String> {
 }
 
 /// Returns the category of the tool `name` from the beginning of its name alone.
-#[must_use]
 pub fn by_prefix(name: &str) -> ToolCategory {
     const PREFIXES: [(ToolCategory, &[&str]); 4] = [
         (

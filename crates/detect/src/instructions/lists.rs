@@ -43,7 +43,6 @@ impl List {
     }
 
     /// Returns whether `word` is one of them.
-    #[must_use]
     pub fn has(&self, word: &str) -> bool {
         self.each().any(|known| known == word)
     }

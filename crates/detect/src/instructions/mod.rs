@@ -58,7 +58,6 @@ pub struct Names<'a>(HashSet<Cow<'a, str>, RandomState>);
 
 impl Names<'_> {
     /// Returns whether a word in lower case is one of them.
-    #[must_use]
     pub fn has(&self, word: &str) -> bool {
         self.0.contains(word)
     }
@@ -347,7 +346,6 @@ impl Engine {
 }
 
 /// The rules that hold in `text`, which is a skeleton: as it looks, in any case.
-#[must_use]
 pub fn matches(text: &str, context: &Context<'_>) -> Vec<Match> {
     let engine = &*ENGINE;
     let lower = text.to_ascii_lowercase();

@@ -41,7 +41,6 @@ impl InventoryFinding {
     ///
     /// # Panics
     /// Panics if there is no such rule.
-    #[must_use]
     pub fn new(rule: &str, message: String, place: Option<Place>) -> Self {
         let known = rules::rule(rule).unwrap_or_else(|| panic!("{rule} is in the table"));
         Self {
@@ -61,7 +60,6 @@ impl InventoryFinding {
     }
 
     /// A match of a rule over texts, at the position of its first match in `text`.
-    #[must_use]
     pub fn of_text(finding: &Finding, text: &str) -> Self {
         let first = finding.matches.first();
         let place = first.map(|matched| place_at(text, matched.position));

@@ -27,7 +27,6 @@ pub struct Shadowed<'a> {
 }
 
 /// Returns each tool whose name another server offers before it, or one that looks the same.
-#[must_use]
 pub fn shadowed_tools<'a>(tools: &[OfferedTool<'a>]) -> Vec<Shadowed<'a>> {
     let mut seen: BTreeMap<String, Vec<OfferedTool<'a>>> = BTreeMap::new();
     let mut found = Vec::new();

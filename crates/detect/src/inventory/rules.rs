@@ -83,13 +83,11 @@ pub enum About {
 }
 
 /// Returns every rule, in the order of the table.
-#[must_use]
 pub fn rules() -> &'static [InventoryRule] {
     &TABLE.rules
 }
 
 /// Returns the rule with this id.
-#[must_use]
 pub fn rule(id: &str) -> Option<&'static InventoryRule> {
     TABLE.rules.iter().find(|rule| rule.id == id)
 }

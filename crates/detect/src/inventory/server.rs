@@ -25,7 +25,6 @@ pub struct FileTraits {
 }
 
 /// Returns the findings in a server of a file.
-#[must_use]
 pub fn inspect_server(server: &ConfiguredServer, file: &FileTraits) -> Vec<InventoryFinding> {
     let mut found = Vec::new();
     let place = Some(server.place);

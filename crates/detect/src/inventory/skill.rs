@@ -36,7 +36,6 @@ static COMPILED: WordList = tables::SCAN.list("skill", "compiled");
 
 impl TextKind {
     /// The kind of a text, by the ending of its file, its first line, and whether it may be executed.
-    #[must_use]
     pub fn new(name: &str, text: &str, is_executable: bool) -> Self {
         let ending = ending(name);
         let is_script = SCRIPTS.contains(&ending.as_str()) || text.starts_with("#!") || is_executable;
@@ -48,7 +47,6 @@ impl TextKind {
 }
 
 /// Returns whether a file holds a program that cannot be read.
-#[must_use]
 pub fn is_program(name: &str, bytes: &[u8]) -> bool {
     PROGRAMS.iter().any(|mark| bytes.starts_with(mark)) && bytes.contains(&0)
         || COMPILED.contains(&ending(name).as_str())
@@ -62,7 +60,6 @@ fn ending(name: &str) -> String {
 }
 
 /// Returns the findings in a text of a skill.
-#[must_use]
 pub fn inspect_text(scanner: &Scanner, kind: TextKind, text: &str) -> Vec<InventoryFinding> {
     let findings = scanner.document(text);
     let turns_away = findings.iter().any(|finding| {
@@ -109,7 +106,6 @@ fn is_fenced(text: &str, position: usize) -> bool {
 
 /// Returns the findings in the description of a skill, which every session of its client reads: it is judged as strictly as
 /// that of a tool where it steers the model against its user.
-#[must_use]
 pub fn skill_description(scanner: &Scanner, skill: &str) -> Vec<InventoryFinding> {
     let Some((start, description)) = description(skill) else {
         return Vec::new();

@@ -10,7 +10,6 @@ use super::{
 ///
 /// The program is compared by its name, the arguments word for word; wrappers, shells and the forms that
 /// `#!` scripts take are seen through.
-#[must_use]
 pub fn matches_declared<S: AsRef<str>>(command: &str, args: &[String], argv: &[S]) -> bool {
     // A declared program may have spaces in its name, as a title has.
     let as_given = Command::from_words(argv.iter().map(AsRef::as_ref));

@@ -90,7 +90,6 @@ impl LaunchRules {
     /// All globs are matched against the name of what runs (package, module, image, program, with and
     /// without scope), its path, its basename, and the whole command line joined by spaces. `patterns` do
     /// not make a developer's tool a server, `custom` ones do; `exclude` wins over both.
-    #[must_use]
     pub fn new(patterns: Option<Vec<NameGlob>>, custom: Vec<NameGlob>, exclude: Vec<NameGlob>) -> Self {
         let patterns = match patterns {
             Some(globs) => Patterns::Configured(globs),
@@ -104,14 +103,12 @@ impl LaunchRules {
     }
 
     /// Returns the launch by `argv`, if it starts an MCP server.
-    #[must_use]
     pub fn detect<S: AsRef<str>>(&self, argv: &[S]) -> Option<Launch> {
         self.detect_linked(argv, &[])
     }
 
     /// Returns the launch by `argv`, if it starts an MCP server, with the name of the package that `linked`
     /// leads to: that is `argv` with its links followed, and empty if there are none.
-    #[must_use]
     pub fn detect_linked<S: AsRef<str>>(&self, argv: &[S], linked: &[String]) -> Option<Launch> {
         let above = || Above {
             custom: None,
@@ -154,7 +151,6 @@ impl LaunchRules {
     }
 
     /// Returns the stage of the process of `argv` in a chain of launches, MCP or not.
-    #[must_use]
     pub fn stage<S: AsRef<str>>(argv: &[S]) -> Stage {
         match step(Command::from_argv(argv)) {
             Step::Runs(_) | Step::Shell(_) => Stage::Launcher,
@@ -170,14 +166,12 @@ impl LaunchRules {
 
     /// Returns whether what `argv` launches hears what the process of this very command is told: so it is
     /// with everything but a container without input. Where that cannot be known it is taken to hear.
-    #[must_use]
     pub fn hears<S: AsRef<str>>(argv: &[S]) -> bool {
         let command = Command::from_argv(argv);
         !container::is_client(command.program()) || container::hears(&command)
     }
 
     /// The same for a command that a person named as a whole: a shell's line is then what was named.
-    #[must_use]
     pub fn stage_of_named<S: AsRef<str>>(argv: &[S]) -> Stage {
         let command = Command::from_argv(argv);
         let is_shell = is_shell(command.program());

@@ -34,7 +34,6 @@ const MIN_COMMIT: usize = 7;
 
 impl LaunchRules {
     /// Returns what `argv` would fetch without a version that stays.
-    #[must_use]
     pub fn unpinned<S: AsRef<str>>(argv: &[S]) -> Option<Unpinned> {
         find(Command::from_argv(argv), Budget::default())
     }

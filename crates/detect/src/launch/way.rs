@@ -16,7 +16,6 @@ const MAX_SEARCHED: usize = 16;
 
 impl LaunchRules {
     /// Returns whether `name` is that of a program which starts servers and is none.
-    #[must_use]
     pub fn is_launcher(name: &str) -> bool {
         is_shell(name)
             || runner::find(name).is_some()
@@ -27,7 +26,6 @@ impl LaunchRules {
     /// The file that a process executes, where it is one that can stand before a server: the script of a shell or
     /// interpreter, or the program that `execve` was given. A path that is not absolute is relative to the working
     /// directory of the process.
-    #[must_use]
     pub fn executed_file<S: AsRef<str>>(argv: &[S], filename: &str) -> Option<String> {
         let command = Command::from_argv(argv);
         let name = command.program();
@@ -61,7 +59,6 @@ impl LaunchRules {
     }
 
     /// Names of programs that the shells and prefixes of a command look up when it runs.
-    #[must_use]
     pub fn searched<S: AsRef<str>>(argv: &[S]) -> Vec<String> {
         let mut found = Vec::new();
         let mut pending = vec![Command::from_argv(argv)];
@@ -87,7 +84,6 @@ impl LaunchRules {
 
     /// Paths of the scripts that a command and the commands behind it run, and of the directories that its launchers
     /// run them in; relative to the working directory, or to the last directory before them.
-    #[must_use]
     pub fn scripts<S: AsRef<str>>(argv: &[S]) -> Vec<ScriptPath> {
         let mut found = Vec::new();
         let mut pending = vec![Command::from_argv(argv)];

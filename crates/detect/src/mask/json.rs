@@ -6,7 +6,6 @@ use super::{MASK, mask_arguments, mask_text, names_a_secret};
 
 /// `json` with every value that looks like a secret replaced by [`MASK`]. What is no JSON, or nested deeper than
 /// 127 levels, is masked as a sentence.
-#[must_use]
 pub fn mask_json(json: &str) -> String {
     match serde_json::from_str(json) {
         Ok(mut value) => {

@@ -14,7 +14,6 @@ use super::secrets::{self, is_name, names_a_secret};
 pub use mcpmon_model::MASK;
 
 /// `arguments` with every value that looks like a secret replaced by [`MASK`].
-#[must_use]
 pub fn mask_arguments(arguments: &[String]) -> Vec<String> {
     let mut context = Context::default();
     arguments
@@ -24,14 +23,12 @@ pub fn mask_arguments(arguments: &[String]) -> Vec<String> {
 }
 
 /// One text, a command line or a sentence, masked word by word.
-#[must_use]
 pub fn mask_text(text: &str) -> String {
     mask_words(&mask_members(&without_secrets(text)), &mut Context::default())
 }
 
 /// `text` without the secrets that are known by more than the word they are in: keys, tokens of issuers, what is
 /// encoded. What only might be one stays, for a name has to be told.
-#[must_use]
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
     let spans = secrets::spans(text);
     if spans.is_empty() {

@@ -15,7 +15,6 @@ pub use uri::uris;
 use super::normalise::skeleton::Skeleton;
 
 /// A name as it looks: see-through characters dropped, look-alikes as ASCII.
-#[must_use]
 pub fn looks(name: &str) -> Cow<'_, str> {
     Skeleton::of(name).text
 }

@@ -23,7 +23,6 @@ const MAX_TEXT: usize = 4096;
 const CODE: usize = 3;
 
 /// Returns the numeric meaning of `text`.
-#[must_use]
 pub fn numeral(text: &str) -> Numeral {
     let start = text.len().min(MAX_TEXT);
     let folded = folded(&text[..text.floor_char_boundary(start)]);

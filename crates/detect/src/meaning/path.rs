@@ -3,7 +3,6 @@
 use super::{add, escapes::decodings, uri};
 
 /// Every path that `text` can stand for, as it is written first.
-#[must_use]
 pub fn paths(text: &str) -> Vec<String> {
     let mut paths = vec![text.to_owned()];
     for decoded in decodings(text) {

@@ -3,7 +3,6 @@
 use super::{add, escapes::decodings, path::resolved};
 
 /// Every URI that `text` can stand for, as it is written first.
-#[must_use]
 pub fn uris(text: &str) -> Vec<String> {
     let mut uris = vec![text.to_owned()];
     // As browsers read it: nothing around it, no line breaks within.

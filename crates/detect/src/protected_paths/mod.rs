@@ -67,7 +67,6 @@ pub enum Category {
 
 impl Category {
     /// Its name in reasons and documents.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::McpmonConfig => "mcpmon-config",
@@ -100,7 +99,6 @@ pub enum Access {
 
 impl Access {
     /// Returns the access as a verb in a sentence.
-    #[must_use]
     pub const fn verb(self) -> &'static str {
         match self {
             Self::Read => "reads",
@@ -133,7 +131,6 @@ pub struct Touched {
 /// The protected files that a call touches: writes of any, reads of those with secrets.
 ///
 /// `extra` are further protected paths.
-#[must_use]
 pub fn touched(call: &Call<'_>, arguments: &Arguments<'_>, files: &Files, extra: &[PathPattern]) -> Touched {
     let mut found: Vec<Touch> = Vec::new();
     let uses = candidates::candidates(&call.tool, arguments);
@@ -177,7 +174,6 @@ fn is_told(found: &[Touch], touch: &Touch) -> bool {
 
 /// The protected file that reading a resource reads, if its URI names one. Any category counts, but instructions are
 /// there to be read.
-#[must_use]
 pub fn read_by_uri(uri: &str, files: &Files, extra: &[PathPattern]) -> Option<Touch> {
     let real = files.real.iter().filter(|real| real.given == uri);
     let texts = [uri].into_iter().chain(real.map(|real| real.real.as_str()));
@@ -200,7 +196,6 @@ pub fn read_by_uri(uri: &str, files: &Files, extra: &[PathPattern]) -> Option<To
 
 /// The paths of a call that a file system has to be asked about: what it writes may be a link to another file. At most
 /// [`MAX_LOOKUPS`].
-#[must_use]
 pub fn lookups(call: &Call<'_>, arguments: &Arguments<'_>) -> Vec<Lookup> {
     let uses = candidates::candidates(&call.tool, arguments);
     let changed = uses.iter().filter(|one| one.access != Access::Read);
@@ -222,7 +217,6 @@ pub struct NamedFile {
 }
 
 /// Returns the files that a call names, protected or not, with the access that its words tell of.
-#[must_use]
 pub fn named_files(tool: &str, arguments: &Arguments<'_>) -> Vec<NamedFile> {
     let uses = candidates::candidates(tool, arguments);
     let named = uses.iter().filter_map(|one| {

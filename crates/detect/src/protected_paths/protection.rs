@@ -23,7 +23,6 @@ pub enum Protection {
 /// Returns the protection of an absolute path from an access: of secrets, keys and settings from being read, of every
 /// protected file from being written. Files that are protected in any directory, such as `.env`, count only where
 /// the path itself is one.
-#[must_use]
 pub fn protection(path: &str, access: Access, places: &Places, extra: &[PathPattern]) -> Protection {
     let plain = spelling::paths(path, places, &mut Room::new());
     let found = plain.iter().map(|path| of_plain(path, access, places, extra));

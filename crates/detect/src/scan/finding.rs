@@ -52,7 +52,6 @@ impl Findings {
     }
 
     /// All that is kept: as they stand in the text, or the worst first where they are more than are told.
-    #[must_use]
     pub fn into_vec(mut self) -> Vec<Finding> {
         if self.all.len() > MAX_TOLD {
             self.all.sort_by_key(|finding| Reverse(finding.severity));

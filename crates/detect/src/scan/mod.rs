@@ -96,13 +96,11 @@ impl Scanner {
     }
 
     /// Returns the findings in the definition of a tool, a prompt, a resource or a template.
-    #[must_use]
     pub fn definition(&self, definition: RawJson<'_>, scene: &Scene<'_>) -> Vec<Finding> {
         self.walked(definition, scene)
     }
 
     /// Returns the findings in a server's instructions; a previous text is a JSON string.
-    #[must_use]
     pub fn instructions(&self, text: &str, scene: &Scene<'_>) -> Vec<Finding> {
         let setting = Setting {
             place: Place::Definition,
@@ -124,7 +122,6 @@ impl Scanner {
     /// Returns the findings in a document that is written for models, such as a skill. It may tell a model what to do, so that
     /// only what turns against the user is found: orders over those of the user, secrets that are taken, data that is sent
     /// away, what is kept from the user, and what nobody sees.
-    #[must_use]
     pub fn document(&self, text: &str) -> Vec<Finding> {
         let none = Names::default();
         let output = Setting {
@@ -149,14 +146,12 @@ impl Scanner {
     }
 
     /// Returns the findings in the result of a call, a read or a prompt.
-    #[must_use]
     pub fn output(&self, result: RawJson<'_>, source: &Source<'_>) -> Vec<Finding> {
         self.data(result, source.is_document())
     }
 
     /// Returns the findings in any other message: a request for an LLM call, a question to the user, an
     /// error, a notification.
-    #[must_use]
     pub fn text(&self, subject: InspectionSubject, json: RawJson<'_>) -> Vec<Finding> {
         match subject {
             InspectionSubject::Definition
@@ -173,14 +168,12 @@ impl Scanner {
     }
 
     /// Returns a finding if a question to the user asks for credentials, which MCP forbids.
-    #[must_use]
     pub fn asks_for_credentials(&self, params: RawJson<'_>) -> Option<Finding> {
         elicitation::asks_for_credentials(params)
     }
 
     /// Returns a finding with the reason if a question leads the user to a page that is not what its address
     /// seems to be.
-    #[must_use]
     pub fn leads_astray(&self, params: RawJson<'_>) -> Option<(Finding, &'static str)> {
         elicitation::leads_astray(params)
     }

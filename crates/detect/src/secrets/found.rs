@@ -182,7 +182,6 @@ fn told(length: usize, decoded: bool) -> String {
 
 impl Secret {
     /// The replacements that take these secrets out, in the order of the text; `None` where one cannot be.
-    #[must_use]
     pub fn redactions<'s>(secrets: impl IntoIterator<Item = &'s Self>) -> Option<Vec<Redaction>> {
         let mut all = Vec::new();
         for secret in secrets {
@@ -195,7 +194,6 @@ impl Secret {
     }
 
     /// The replacements that take them out of what is told.
-    #[must_use]
     pub fn masks(secrets: &[Self]) -> Vec<Redaction> {
         let all = secrets.iter().flat_map(|secret| match &secret.place {
             Place::Value(redactions) | Place::Key(redactions) => redactions,

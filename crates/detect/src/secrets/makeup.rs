@@ -5,7 +5,6 @@ use crate::normalise::runs::first_run;
 
 /// Returns whether a text, or one that is JSON, could hold a secret, hidden or not; much cheaper than looking
 /// for it.
-#[must_use]
 pub fn may_hold(json: &str) -> bool {
     let bytes = json.as_bytes();
     has_digits(bytes)

@@ -86,7 +86,6 @@ impl Hit {
 pub const MAX_SECRETS: usize = 64;
 
 /// Returns the secrets in the walked arguments of a call. At most [`MAX_SECRETS`].
-#[must_use]
 pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
     let may_hold = may_hold(json.as_str()) || split::may_be(arguments);
     if !may_hold {
@@ -125,7 +124,6 @@ const OPAQUE: [&str; 2] = ["nextCursor", "requestState"];
 /// Returns the secrets in the walked result of a server: secrets [in a text](in_text), and values of members
 /// that are named as one; values that are not secrets beyond doubt are of medium severity at most. At most
 /// [`MAX_SECRETS`].
-#[must_use]
 pub fn in_result(json: RawJson<'_>, result: &Arguments<'_>) -> Vec<Secret> {
     let mut found = found::Collector::new(json);
     let mut context = Context::default();
@@ -156,7 +154,6 @@ pub fn in_result(json: RawJson<'_>, result: &Arguments<'_>) -> Vec<Secret> {
 }
 
 /// Returns the ranges of secrets in one text, for masking; encoded ones with their whole encoding.
-#[must_use]
 pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
     if !may_hold(text) {
         return Vec::new();

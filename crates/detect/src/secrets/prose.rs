@@ -19,7 +19,6 @@ pub struct Disclosure {
 /// for whoever reads the text reads another one without them. What only looks random is none of them: lock files,
 /// hashes, ids and images do too. What code and examples have where a secret would stand is none either, and neither
 /// is a password of words and a number.
-#[must_use]
 pub fn in_text(text: &str) -> Vec<Disclosure> {
     hits(text)
         .into_iter()

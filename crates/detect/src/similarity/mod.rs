@@ -4,7 +4,6 @@ use crate::normalise::skeleton::Skeleton;
 use crate::tables::{self, WordList};
 
 /// Names that many hosts use: the reference servers and those of widely used vendors.
-#[must_use]
 pub fn well_known() -> &'static [&'static str] {
     &WELL_KNOWN
 }
@@ -24,7 +23,6 @@ pub struct Resemblance {
 ///
 /// `threshold` is the least similarity (0 to 1) of long names; one edit in a word of six letters or more, two in one of eight
 /// or more, and names that differ in look-alikes, delimiters or the order of words only, resemble each other whatever it is.
-#[must_use]
 pub fn resembles<'k>(
     name: &str,
     known: impl IntoIterator<Item = &'k str>,

@@ -72,7 +72,6 @@ fn over_rate(call: &SharedCall, limit: RateLimit, wait: Duration) -> String {
 }
 
 /// Reads a result for what is sensitive in it, and for finding it again; `None` where there is nothing to remember.
-#[must_use]
 pub fn read_result(mut output: RecentOutput, result: &str) -> Option<RecentOutput> {
     let result = RawJson::trusted(result);
     output.labels.extend(labels::labels_of_output(result));

@@ -28,7 +28,6 @@ pub(crate) struct RepeatedCuts<'a> {
 
 /// Returns the rule that refuses an open connection, and the process because of which it does. A connection that the other
 /// side opened is an answer, to which the lists of servers and sessions do not apply.
-#[must_use]
 pub fn refused_by_now<'o>(
     tables: &Tables,
     open: &'o OpenConnection,
@@ -51,7 +50,6 @@ pub fn refused_by_now<'o>(
 impl Monitor {
     /// Returns whether refusals of addresses are carried out: they are while a person stopped something, whatever the policy
     /// says.
-    #[must_use]
     pub fn enforces_addresses(&self) -> bool {
         !self.kills.is_empty() || self.policy.mode == Mode::Enforce && self.policy.network.enforce
     }

@@ -8,7 +8,6 @@ use crate::effect::Judgement;
 impl Monitor {
     /// Returns the denial of everything sent to a server in this session; `None` if no person stopped it. It
     /// is for requests that are not messages: messages are judged one by one.
-    #[must_use]
     pub fn halted(&self, session: Option<&SessionId>) -> Option<Denial> {
         let objection = self.traffic.stop_of(session)?;
         Some(objection.denial())

@@ -107,7 +107,6 @@ pub struct MonitoredServer {
 
 impl Monitor {
     /// A monitor with the pins of earlier runs.
-    #[must_use]
     pub fn new(policy: Arc<Policy>, tables: &Tables, pins: PinBook) -> Self {
         let mut monitor = Self {
             launches: launch_rules(&policy),
@@ -134,7 +133,6 @@ impl Monitor {
     }
 
     /// The policy in force.
-    #[must_use]
     pub const fn policy(&self) -> &Arc<Policy> {
         &self.policy
     }
@@ -201,7 +199,6 @@ impl Monitor {
     }
 
     /// For whom nothing more is pinned without approval.
-    #[must_use]
     pub fn without_room(&self) -> Vec<PinsFull> {
         self.pins.without_room()
     }
@@ -222,20 +219,17 @@ impl Monitor {
     }
 
     /// Returns whether a server is followed still: some process of it lives, or may.
-    #[must_use]
     pub fn follows(&self, instance: InstanceId) -> bool {
         self.instances.get(instance).is_some()
     }
 
     /// The server that a process belongs to.
-    #[must_use]
     pub fn server_of(&self, process: ProcessId) -> Option<InstanceId> {
         self.instances.of(process)
     }
 
     /// Returns whether the server that a process belongs to, or belonged to when it ended, is held until its
     /// files are compared with its pins.
-    #[must_use]
     pub fn holds(&self, process: ProcessId) -> bool {
         let is_of = |instance: &Instance, serving: &ServingProcess| {
             serving.process == process

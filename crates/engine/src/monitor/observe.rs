@@ -212,7 +212,6 @@ impl Monitor {
     }
 
     /// Returns the registry of tools and servers.
-    #[must_use]
     pub const fn registry(&self) -> &Registry {
         self.traffic.registry()
     }
@@ -223,14 +222,12 @@ impl Monitor {
     }
 
     /// `host:port` of a remote server; `None` of one that runs on this host.
-    #[must_use]
     pub fn address_of(&self, server: &PinKey) -> Option<String> {
         self.traffic.address_of(server)
     }
 
     /// Returns whether a tool is on its server's list, as that was read in this run and not called changed
     /// since.
-    #[must_use]
     pub fn is_listed(&self, server: &PinKey, tool: &str) -> bool {
         self.traffic.is_listed(server, tool)
     }
@@ -290,13 +287,11 @@ impl Monitor {
     }
 
     /// Returns whether a held call is to be judged again.
-    #[must_use]
     pub fn is_settled_call(&self, held_call: &str) -> bool {
         self.traffic.is_settled_call(held_call)
     }
 
     /// Returns whether a call is held, or was answered and not judged again yet.
-    #[must_use]
     pub fn is_held_call(&self, held_call: &str) -> bool {
         self.traffic.is_held_call(held_call)
     }

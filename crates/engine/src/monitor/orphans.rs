@@ -80,7 +80,6 @@ impl Orphan {
 impl Monitor {
     /// The clients of running servers, each once: somebody should find out whether they live, and report those that do
     /// not as an [`Observation::Gone`](super::Observation::Gone).
-    #[must_use]
     pub fn clients(&self) -> Vec<ProcessId> {
         let clients = self.orphans.clients.iter();
         let clients = clients.filter(|(number, _)| !self.orphans.orphans.contains_key(number));

@@ -48,7 +48,6 @@ impl Monitor {
 
 /// Two lists that refuse all that any of these refuses. Of more than two the second is the strictest union of all lists,
 /// which may refuse more.
-#[must_use]
 pub fn all_of(lists: impl IntoIterator<Item = u32>) -> [u32; 2] {
     let mut held: [u32; 2] = [0; 2];
     for list in lists {

@@ -18,7 +18,6 @@ pub struct Guess {
 const MAX_SPLITS: usize = 64;
 
 /// The name of a tool with what it lies in, as one.
-#[must_use]
 pub fn joined(name: &ToolName<'_>) -> String {
     match name.namespace.as_deref() {
         None | Some("") => name.name.clone().into_owned(),

@@ -50,7 +50,6 @@ impl Names {
     ///
     /// The client's own name is only a hint: if its scheme did not make the tool's name, any other scheme may have
     /// that leaves a mark in it. A name without a mark is then one of the client's own tools.
-    #[must_use]
     pub fn resolve(&self, name: &str, client: Option<NamingClient>) -> Vec<Candidate<'_>> {
         let mut found: Vec<(Candidate<'_>, &Scheme)> = self.every(name);
         if found.is_empty() {

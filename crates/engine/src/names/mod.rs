@@ -152,7 +152,6 @@ pub const SCHEMES: [Scheme; 15] = {
 
 impl NamingClient {
     /// The client that calls itself `name` in `initialize`; `None` where its names are not known.
-    #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         let name = name.to_lowercase();
         let (_, client) = CLIENTS.iter().find(|(known, _)| name.starts_with(known))?;
@@ -160,7 +159,6 @@ impl NamingClient {
     }
 
     /// The client that calls itself so in a `User-Agent`; `None` where its names are not known.
-    #[must_use]
     pub fn of_agent(agent: &str) -> Option<Self> {
         let agent = agent.to_lowercase();
         agent.split_whitespace().take(MAX_PRODUCTS).find_map(|product| {
@@ -172,7 +170,6 @@ impl NamingClient {
 
 impl NamingClient {
     /// Returns whether its names of MCP tools have a mark that no name of its own tools has.
-    #[must_use]
     pub fn marks_names(self) -> bool {
         let mut own = SCHEMES.iter().filter(|scheme| scheme.client == self);
         own.all(Scheme::is_marked)
@@ -236,7 +233,6 @@ impl Scheme {
     }
 
     /// The name that a model sees for `tool` of `server`.
-    #[must_use]
     pub fn visible(&self, server: &str, tool: &str) -> String {
         let server = self.server(server);
         let tool = kept(tool, self.tool_keeps, self.instead);

@@ -76,7 +76,6 @@ impl PinBook {
     pub const MAX_MANIFESTS: usize = 64 << 20;
 
     /// Returns the accepted sets of `key`.
-    #[must_use]
     pub fn accepted(&self, key: &PinKey) -> AcceptedSets<'_> {
         match (self.0.get(key), self.full(key.uid)) {
             (Some(sets), _) => AcceptedSets::Sets(sets),
@@ -86,7 +85,6 @@ impl PinBook {
     }
 
     /// Returns whether anything is accepted for `key`.
-    #[must_use]
     pub fn contains(&self, key: &PinKey) -> bool {
         self.0.contains_key(key)
     }
@@ -140,7 +138,6 @@ impl PinBook {
     }
 
     /// The newest set of `key`, started by `launcher`; `None` where there is none.
-    #[must_use]
     pub fn with_launcher(&self, key: &PinKey, launcher: &PinnedFile) -> Option<Pins> {
         let (_, newest) = self.0.get(key)?.last_key_value()?;
         Some(Pins {
@@ -165,7 +162,6 @@ impl PinBook {
     }
 
     /// Returns the users without capacity for another first start.
-    #[must_use]
     pub fn without_room(&self) -> Vec<PinsFull> {
         if self.0.len() >= Self::MAX_KEYS {
             return vec![PinsFull::Host];

@@ -59,7 +59,6 @@ impl<'a> LauncherMatch<'a> {
 }
 
 /// Compares a launcher alone, before it runs: what it starts is compared when that runs.
-#[must_use]
 pub fn compare_launcher(
     accepted: AcceptedSets<'_>,
     launcher: &LauncherFiles,

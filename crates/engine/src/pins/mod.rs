@@ -133,7 +133,6 @@ pub enum AcceptanceGround {
 ///
 /// `on_change: allow` lets a difference pass and keeps the pins as they are.
 /// With [`Mode::Observe`] what would block is [`Action::WouldBlock`].
-#[must_use]
 pub fn compare(accepted: AcceptedSets<'_>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
     if !policy.enabled {
         return PinVerdict::of(PinState::Off, Action::Allow);
@@ -466,7 +465,6 @@ impl Pins {
 
 impl PinVerdict {
     /// The file that runs, where it changed and still is where it was pinned.
-    #[must_use]
     pub fn executable_changed_in_place(&self) -> Option<&Path> {
         self.mismatches
             .iter()
@@ -476,7 +474,6 @@ impl PinVerdict {
     }
 
     /// Returns whether the difference is an upgrade of the system's interpreter or launcher, and accepted.
-    #[must_use]
     pub fn is_accepted_upgrade(&self) -> bool {
         let ground = self.store.as_ref().map(|new| new.ground);
         ground == Some(AcceptanceGround::SystemUpgrade)

@@ -9,7 +9,6 @@ const NAMED: usize = 3;
 
 impl PinVerdict {
     /// Describes the problem with the server, as a clause without its name.
-    #[must_use]
     pub fn cause(&self) -> String {
         match self.state {
             PinState::Mismatch => {
@@ -23,7 +22,6 @@ impl PinVerdict {
     }
 
     /// The command that accepts `server` as it is, where there is one.
-    #[must_use]
     pub fn remedy(&self, server: &ServerId) -> Option<String> {
         let differs = matches!(
             self.state,
@@ -35,14 +33,12 @@ impl PinVerdict {
     }
 
     /// The answer that the client of `server` gets in its place.
-    #[must_use]
     pub fn denial(&self, server: &ServerId) -> Denial {
         pin_denial(self.cause(), self.remedy(server))
     }
 
     /// Returns the reason why `server` was refused or reported, with the remedy; `None` if there is no
     /// problem.
-    #[must_use]
     pub fn reason(&self, server: &ServerId) -> Option<String> {
         if let Some(full) = self.full {
             return Some(format!(

@@ -118,7 +118,6 @@ pub struct DrawnSandbox {
 
 /// Returns whether a directory, given without links, is a home or has homes in it: `home`, and those in the usual places. No
 /// package is one.
-#[must_use]
 pub fn holds_home(directory: &Path, home: Option<&Path>) -> bool {
     let is_usual = HOMES.iter().map(Path::new).any(|homes| {
         homes.starts_with(directory) || directory.parent() == Some(homes) && homes != Path::new("/root")

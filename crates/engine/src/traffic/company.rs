@@ -32,7 +32,6 @@ pub struct SessionPeers<'a> {
 
 impl<'a> SessionPeers<'a> {
     /// Of other servers alone.
-    #[must_use]
     pub const fn of(others: &'a [ServerId]) -> Self {
         Self { others, twins: false }
     }

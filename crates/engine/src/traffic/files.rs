@@ -16,7 +16,6 @@ impl Traffic {
 }
 
 /// Returns the paths in a message that may be links, which only a file system resolves. Most messages have none.
-#[must_use]
 pub fn file_lookups(message: &Message<'_>) -> Vec<Lookup> {
     match &message.content {
         Content::Client(FromClient::Call(call)) => {

@@ -69,13 +69,11 @@ impl Address {
     }
 
     /// The URL as it is, with whatever is secret in it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         self.url.as_str()
     }
 
     /// The URL without its query, in which keys are passed.
-    #[must_use]
     pub fn shown(&self) -> String {
         let mut shown = self.url.clone();
         shown.set_query(None);
@@ -83,7 +81,6 @@ impl Address {
     }
 
     /// Host and, where it is named, port: a name for a server that has no other.
-    #[must_use]
     pub fn authority(&self) -> String {
         let host = self.url.host_str().unwrap_or_default();
         match self.url.port() {

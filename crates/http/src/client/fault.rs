@@ -89,14 +89,12 @@ pub enum AnswerFault {
 
 impl AnswerFault {
     /// Returns whether the server works and wants to know who asks.
-    #[must_use]
     pub const fn is_login(&self) -> bool {
         matches!(self, Self::Login(_))
     }
 
     /// The same in words of this program alone: clients show models the errors that they get, and what a server wrote
     /// is not to stand there under our name.
-    #[must_use]
     pub fn in_own_words(&self) -> String {
         match self {
             Self::Status { status, .. } => format!("it answered with HTTP status {status}"),

@@ -69,13 +69,11 @@ impl Header {
     }
 
     /// Its name, in lower case.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_str()
     }
 
     /// Its value.
-    #[must_use]
     pub fn value(&self) -> &str {
         // Only a text was taken.
         str::from_utf8(self.value.as_bytes()).unwrap_or_default()

@@ -63,7 +63,6 @@ pub struct ServerOffer {
 
 impl RequestAndAnswer {
     /// Returns the headers that repeat parts of the request.
-    #[must_use]
     pub fn headers(&self) -> HeaderMap {
         let outline = ClientMessage::read(self.request.as_bytes(), &ToolHeaders::default());
         outline.map(|outline| outline.headers).unwrap_or_default()

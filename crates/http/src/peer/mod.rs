@@ -52,7 +52,6 @@ struct Connection {
 
 impl Peer {
     /// At a Unix socket, where the kernel says with the connection who it is.
-    #[must_use]
     pub fn at_socket(uid: Option<u32>, pid: Option<u32>) -> Self {
         let who = Who {
             uid,
@@ -65,7 +64,6 @@ impl Peer {
     }
 
     /// Returns the identity. The first call may take some milliseconds, and others wait for it.
-    #[must_use]
     pub fn who(&self) -> Who {
         let look = || {
             let found = self.0.connection.as_ref().zip(self.socket());
@@ -120,13 +118,11 @@ impl Peer {
     }
 
     /// Returns whether it is on this host, so that there is somebody to be found.
-    #[must_use]
     pub fn is_here(&self) -> bool {
         self.0.connection.is_some()
     }
 
     /// The same, where nobody has to wait for it.
-    #[must_use]
     pub fn known(&self) -> Option<Who> {
         self.0.who.get().copied()
     }

@@ -16,7 +16,6 @@ const MAX_ALIASES: usize = 16;
 
 /// The addresses that an answer of `server` has for the name that was asked for, by way of the names it stands for. `None`
 /// where the message is no answer to a question for addresses, or has none.
-#[must_use]
 pub fn answer(message: &[u8], server: IpAddr) -> Option<Answer> {
     let mut decoder = BinDecoder::new(message);
     let header = Header::read(&mut decoder).ok()?;

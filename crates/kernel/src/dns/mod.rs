@@ -171,7 +171,6 @@ impl AnswerTap {
 }
 
 /// Addresses of this host's interfaces and of the DNS servers it uses, as far as they can be read.
-#[must_use]
 pub fn own_addresses() -> BTreeSet<IpAddr> {
     let interfaces = nix::ifaddrs::getifaddrs().into_iter().flatten();
     let own = interfaces.filter_map(|interface| {

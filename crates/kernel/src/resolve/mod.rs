@@ -79,7 +79,6 @@ pub struct Resolver {
 
 impl Resolver {
     /// A resolver to be refreshed every `interval`.
-    #[must_use]
     pub const fn new(sources: LookupSources, interval: Duration) -> Self {
         Self {
             sources,
@@ -114,13 +113,11 @@ impl Resolver {
     }
 
     /// Addresses as of the last refresh.
-    #[must_use]
     pub const fn resolved(&self) -> &ResolvedNames {
         &self.resolved
     }
 
     /// Returns the failures of the last refresh, by name.
-    #[must_use]
     pub fn failures(&self) -> BTreeMap<HostName, String> {
         let failed = |(name, known): (&HostName, &KnownName)| Some((name.clone(), known.failure()?));
         self.known.iter().filter_map(failed).collect()

@@ -63,7 +63,6 @@ pub enum Ending {
 
 /// Looks at every connection of the host, in all network namespaces in which a process lives, and finds which of these
 /// processes hold it. Gives back those that are `wanted`.
-#[must_use]
 pub fn survey(processes: &BTreeSet<u32>, wanted: impl Fn(&OpenSocket) -> bool + Send) -> SocketSurvey {
     apart(move || {
         let mut survey = SocketSurvey::default();
@@ -97,7 +96,6 @@ pub fn survey(processes: &BTreeSet<u32>, wanted: impl Fn(&OpenSocket) -> bool + 
 }
 
 /// Ends connections, and tells for each what happened.
-#[must_use]
 pub fn end(sockets: &[OpenSocket]) -> Vec<Ending> {
     let ended = apart(|| {
         let mut endings = Vec::new();

@@ -69,7 +69,6 @@ pub enum PinPart {
 
 impl PinPart {
     /// The name used in events and listings.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Executable => "executable",

@@ -142,7 +142,6 @@ macro_rules! event_types {
 
         impl EventKind {
             /// Returns the type of this kind.
-            #[must_use]
             pub const fn event_type(&self) -> EventType {
                 match self {
                     $(Self::$kind { .. } => EventType::$kind,)*
@@ -530,7 +529,6 @@ const fn tool() -> DefinitionKind {
 
 impl EventKind {
     /// Returns the name in the `type` field.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         self.event_type().as_str()
     }
@@ -538,7 +536,6 @@ impl EventKind {
 
 impl Event {
     /// An event with nothing but its time, layer and kind; severity info, action allow.
-    #[must_use]
     pub const fn new(timestamp: Timestamp, layer: Layer, kind: EventKind) -> Self {
         Self {
             id: None,

@@ -40,7 +40,6 @@ pub struct ModelHost {
 
 impl ModelHost {
     /// Returns whether `address`, which is one of its own, is meant.
-    #[must_use]
     pub fn means(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         !self.ports.is_empty() || !(address.is_loopback() || address.is_unspecified())

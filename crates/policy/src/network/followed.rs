@@ -56,7 +56,6 @@ pub struct FollowedNames {
 
 impl FollowedNames {
     /// Those of an earlier daemon, which are kept for the shortest time from `now` on.
-    #[must_use]
     pub fn resumed(sightings: Sightings, now: Timestamp) -> Self {
         let until = after(now, MIN_KEPT);
         let keys = sightings.iter().flat_map(|(name, addresses)| {
@@ -125,13 +124,11 @@ impl FollowedNames {
     }
 
     /// The addresses that are followed, with their names.
-    #[must_use]
     pub const fn sightings(&self) -> &Sightings {
         &self.sightings
     }
 
     /// Names with more addresses than are followed.
-    #[must_use]
     pub const fn full(&self) -> &BTreeSet<HostName> {
         &self.full
     }
@@ -145,7 +142,6 @@ fn after(now: Timestamp, time: Duration) -> Timestamp {
 }
 
 /// Returns whether an address may belong to a host of the Internet, and not to this host or its own network.
-#[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => is_public4(v4),

@@ -129,7 +129,6 @@ pub enum CidrError {
 
 impl Cidr {
     /// The range of one address.
-    #[must_use]
     pub fn host(address: IpAddr) -> Self {
         let address = address.to_canonical();
         Self {
@@ -139,19 +138,16 @@ impl Cidr {
     }
 
     /// First address.
-    #[must_use]
     pub const fn address(&self) -> IpAddr {
         self.address
     }
 
     /// Prefix length in bits of the address's own family.
-    #[must_use]
     pub const fn prefix(&self) -> u8 {
         self.prefix
     }
 
     /// Returns whether `address` lies in the range; an IPv4-mapped address counts as IPv4.
-    #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(base), IpAddr::V4(v4)) => {
@@ -254,7 +250,6 @@ pub enum HostNameError {
 
 impl HostName {
     /// The name.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

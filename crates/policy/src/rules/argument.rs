@@ -57,7 +57,6 @@ impl ArgumentPath {
     }
 
     /// As it is written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.written
     }

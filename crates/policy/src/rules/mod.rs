@@ -172,7 +172,6 @@ impl Rules {
 
 impl Decision {
     /// The name used in events.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -183,7 +182,6 @@ impl Decision {
     }
 
     /// Returns the reading of the conditions of a rule with this decision.
-    #[must_use]
     pub const fn reading(self) -> ConditionReading {
         match self {
             Self::Allow => ConditionReading::Narrow,
@@ -205,13 +203,11 @@ impl ConditionReading {
 
 impl ToolMatch {
     /// Returns whether no condition is given.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.name.is_none() && self.any.is_empty() && self.regex.is_none()
     }
 
     /// Returns whether `name` meets every condition.
-    #[must_use]
     pub fn matches(&self, name: &Spellings<'_>, reading: ConditionReading) -> bool {
         let is_named = |glob: &SpellingGlob| glob.is_meant(name, reading);
         let is_found = |pattern: &Pattern| match reading {
@@ -227,7 +223,6 @@ impl ToolMatch {
 impl SpellingGlob {
     /// Returns whether a server of this `name` is meant. Clients name servers, and spell one name in many
     /// ways.
-    #[must_use]
     pub fn serves(&self, name: &Spellings<'_>, reading: ConditionReading) -> bool {
         match reading {
             ConditionReading::Wide => self.resembles(name),
@@ -236,7 +231,6 @@ impl SpellingGlob {
     }
 
     /// Returns whether a tool of this `name` is meant. Servers name tools: what allows one means no other.
-    #[must_use]
     pub fn is_meant(&self, name: &Spellings<'_>, reading: ConditionReading) -> bool {
         match reading {
             ConditionReading::Wide => self.resembles(name),
@@ -247,13 +241,11 @@ impl SpellingGlob {
 
 impl ResourceRule {
     /// Returns whether a resource whose URI can be written in these `forms` meets every condition.
-    #[must_use]
     pub fn matches(&self, forms: &[String]) -> bool {
         self.is_met(forms, self.decision.reading())
     }
 
     /// Returns whether it meets every condition in each of these forms.
-    #[must_use]
     pub fn is_beyond_doubt(&self, forms: &[String]) -> bool {
         self.is_met(forms, ConditionReading::Narrow)
     }
@@ -277,7 +269,6 @@ impl ResourceRule {
 
 impl UriGlob {
     /// Takes `pattern` as it is.
-    #[must_use]
     pub fn new(pattern: &str) -> Self {
         let origin = match pattern.split_once("://") {
             Some((scheme, rest)) => scheme.len() + 3 + rest.find('/').unwrap_or(rest.len()),
@@ -291,13 +282,11 @@ impl UriGlob {
     }
 
     /// As it is written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         self.written.as_str()
     }
 
     /// Returns whether the whole of `uri` matches.
-    #[must_use]
     pub fn matches(&self, uri: &str) -> bool {
         self.written.matches(uri) || self.lowered.matches(uri)
     }

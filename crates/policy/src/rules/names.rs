@@ -21,7 +21,6 @@ pub struct Spellings<'a> {
 
 impl<'a> Spellings<'a> {
     /// The forms of `written`, which looks like `looks`.
-    #[must_use]
     pub fn new(written: &'a str, looks: &str) -> Self {
         let looks = looks.trim();
         let looks_spelled = one_spelling(looks);
@@ -35,7 +34,6 @@ impl<'a> Spellings<'a> {
     }
 
     /// The name itself.
-    #[must_use]
     pub const fn written(&self) -> &'a str {
         self.written
     }
@@ -53,7 +51,6 @@ impl<'a> Spellings<'a> {
 
 impl SpellingGlob {
     /// Takes `pattern` as it is.
-    #[must_use]
     pub fn new(pattern: &str) -> Self {
         Self {
             written: NameGlob::new(pattern),
@@ -62,25 +59,21 @@ impl SpellingGlob {
     }
 
     /// As it is written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         self.written.as_str()
     }
 
     /// Returns whether it matches `name` as both are written.
-    #[must_use]
     pub fn is_exactly(&self, name: &Spellings<'_>) -> bool {
         self.written.matches(name.written)
     }
 
     /// Returns whether it names `name`, in any spelling.
-    #[must_use]
     pub fn names(&self, name: &Spellings<'_>) -> bool {
         self.is_exactly(name) || self.spelled.matches(&name.spelled)
     }
 
     /// Returns whether it names `name`, or something that looks like it.
-    #[must_use]
     pub fn resembles(&self, name: &Spellings<'_>) -> bool {
         self.names(name) || self.spelled.matches(&name.looks_spelled)
     }

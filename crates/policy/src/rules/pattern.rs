@@ -45,13 +45,11 @@ impl Pattern {
     }
 
     /// As it is written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
     /// Returns whether it matches somewhere in `text`.
-    #[must_use]
     pub fn is_in(&self, text: &str) -> bool {
         self.0.is_match(text)
     }
@@ -137,13 +135,11 @@ impl PathGlob {
     }
 
     /// As it is written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.written
     }
 
     /// Returns whether the whole of `path` matches.
-    #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         self.matcher.is_match(path)
     }

@@ -35,7 +35,6 @@ pub enum Level {
 
 impl Level {
     /// Returns the severity.
-    #[must_use]
     pub const fn severity(self) -> Severity {
         match self {
             Self::Low => Severity::Low,

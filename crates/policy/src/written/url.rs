@@ -38,19 +38,16 @@ pub enum HttpUrlError {
 
 impl HttpUrl {
     /// As written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
     /// Returns the host.
-    #[must_use]
     pub const fn host(&self) -> &RemoteHost {
         &self.host
     }
 
     /// Port, the scheme's default where the URL names none.
-    #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
     }

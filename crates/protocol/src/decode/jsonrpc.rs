@@ -161,13 +161,11 @@ fn is_error(error: Value<'_>) -> bool {
 }
 
 /// The integer that a value is, if it is a small one.
-#[must_use]
 pub fn integer(value: Value<'_>) -> Option<i64> {
     value.text().parse().ok()
 }
 
 /// The id that a value is: an integer, written as one, or a string.
-#[must_use]
 pub fn request_id(value: Value<'_>) -> Option<RequestId> {
     if let Some(text) = value.string() {
         return Some(RequestId::Text(text.into()));

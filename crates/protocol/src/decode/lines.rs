@@ -29,7 +29,6 @@ pub struct Lines {
 
 impl Lines {
     /// Lines of at most `max` bytes, their terminator not counted.
-    #[must_use]
     pub const fn new(max: usize) -> Self {
         Self {
             max,
@@ -73,13 +72,11 @@ impl Lines {
     }
 
     /// The longest line.
-    #[must_use]
     pub const fn max(&self) -> usize {
         self.max
     }
 
     /// Returns the number of bytes of a line that wait for its end.
-    #[must_use]
     pub const fn held(&self) -> usize {
         if self.returned { 0 } else { self.partial.len() }
     }
@@ -121,14 +118,12 @@ impl Lines {
 }
 
 /// A line without its terminator, `\n` or `\r\n`.
-#[must_use]
 pub fn content(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// Returns whether a line has nothing but space in it.
-#[must_use]
 pub fn is_blank(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_whitespace)
 }

@@ -25,7 +25,6 @@ pub struct MessageOutline {
 impl MessageOutline {
     /// The outline of a whole text. One with more in it than an object could be a log line that quotes a message: it has
     /// no id.
-    #[must_use]
     pub fn of(text: &[u8]) -> Self {
         let text = text.trim_ascii();
         let mut skim = Skim {
@@ -37,13 +36,11 @@ impl MessageOutline {
     }
 
     /// The id of the request that it answers, if it is an answer.
-    #[must_use]
     pub fn answered(&self) -> Option<&RequestId> {
         self.id.as_ref().filter(|_| !self.has_method)
     }
 
     /// The id of the request that it is, if it is one.
-    #[must_use]
     pub fn asked(&self) -> Option<&RequestId> {
         self.id.as_ref().filter(|_| self.has_method)
     }
@@ -77,7 +74,6 @@ impl Skim {
     }
 
     /// The outline of what was pushed.
-    #[must_use]
     pub fn finish(mut self) -> MessageOutline {
         let is_message = self.depth == 0 && !self.is_ambiguous && self.has_version;
         let id = match (self.ids.pop(), self.ids.is_empty()) {

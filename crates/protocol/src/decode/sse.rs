@@ -67,7 +67,6 @@ pub struct Events {
 
 impl Events {
     /// Events of at most `max` bytes.
-    #[must_use]
     pub const fn new(max: usize) -> Self {
         Self {
             max,
@@ -85,7 +84,6 @@ impl Events {
     }
 
     /// Events of at most `max` bytes; longer ones are skipped, and one that has no end ends the stream.
-    #[must_use]
     pub const fn skipping(max: usize) -> Self {
         let mut events = Self::new(max);
         events.skips = true;
@@ -146,13 +144,11 @@ impl Events {
     }
 
     /// The longest event.
-    #[must_use]
     pub const fn max(&self) -> usize {
         self.max
     }
 
     /// Returns the number of bytes of an event that wait for its end.
-    #[must_use]
     pub const fn held(&self) -> usize {
         if self.returned { 0 } else { self.partial.len() }
     }
@@ -240,7 +236,6 @@ fn read(raw: &[u8], is_first: bool) -> SseEvent<'_> {
 ///
 /// Readers differ about some bytes: some strip a byte order mark from any field name, and some end lines at line feeds
 /// alone.
-#[must_use]
 pub fn is_plain(raw: &[u8]) -> bool {
     let mut lines = raw.split_inclusive(|byte| *byte == b'\n');
     lines.all(|line| {
@@ -254,7 +249,6 @@ pub fn is_plain(raw: &[u8]) -> bool {
 }
 
 /// Returns whether all readers take this for one line, and for the same one.
-#[must_use]
 pub fn is_clean(line: &[u8]) -> bool {
     str::from_utf8(line).is_ok() && !has_line_end(line)
 }
@@ -270,7 +264,6 @@ pub enum SseField {
 
 impl SseField {
     /// Returns the field of a line; `None` if the line is a comment, blank, or has another name.
-    #[must_use]
     pub fn of(line: &[u8]) -> Option<Self> {
         let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
         match name {
@@ -283,7 +276,6 @@ impl SseField {
 
 /// Returns whether a line beside the data of an event has a character in it that some readers take for the
 /// end of a line: what follows it would be data for them alone. Data is JSON, where that ends no text.
-#[must_use]
 pub fn has_hidden_line(raw: &[u8]) -> bool {
     if is_ordinary(raw) {
         return false;
@@ -300,7 +292,6 @@ fn is_ordinary(bytes: &[u8]) -> bool {
 }
 
 /// Returns whether there is an end of a line in it that Python knows beside those of the standard.
-#[must_use]
 pub fn has_line_end(line: &[u8]) -> bool {
     if is_ordinary(line) {
         return false;

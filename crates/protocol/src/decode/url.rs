@@ -10,7 +10,6 @@ pub struct Url<'u> {
 
 impl<'u> Url<'u> {
     /// `None` where it is none, or where readers differ on which part of it is the host.
-    #[must_use]
     pub fn read(url: &'u str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -24,32 +23,27 @@ impl<'u> Url<'u> {
     }
 
     /// Returns whether two are of one origin: scheme, host and port.
-    #[must_use]
     pub fn is_beside(self, other: Self) -> bool {
         matches!((self.origin(), other.origin()), (Some(this), Some(other)) if this == other)
     }
 
     /// Scheme, host and port as they are written.
-    #[must_use]
     pub fn base(self) -> String {
         format!("{}://{}", self.scheme, self.authority)
     }
 
     /// Its path, which can be empty.
-    #[must_use]
     pub fn path(self) -> &'u str {
         split_query(self.rest).0
     }
 
     /// Returns the part after the authority.
-    #[must_use]
     pub const fn path_and_query(self) -> &'u str {
         self.rest
     }
 
     /// Resolves a reference in an answer from this URL, without dot segments (RFC 3986, 5.2). Returns `None`
     /// if the result is of another origin.
-    #[must_use]
     pub fn join(self, reference: &str) -> Option<String> {
         let scheme = self.scheme;
         let rest = match (reference.split_once("://"), reference.strip_prefix("//")) {

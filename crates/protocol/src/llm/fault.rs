@@ -42,7 +42,6 @@ impl LlmFault {
     }
 
     /// The status of the answer where a response cannot go on of which nothing went on yet.
-    #[must_use]
     pub const fn response_status(&self) -> u16 {
         match self {
             Self::Malformed { .. } | Self::TooLong { .. } => 502,
@@ -59,7 +58,6 @@ impl From<ApiViolation> for LlmFault {
 
 /// The body of an error answer in this dialect, in which SDKs find `message` with `[mcpmon]` before it; its content
 /// type is `application/json`.
-#[must_use]
 pub fn error_body(dialect: Dialect, status: u16, message: &str) -> Vec<u8> {
     let mut quoted = String::with_capacity(message.len() + 16);
     quote_into(&format!("[mcpmon] {message}"), &mut quoted);

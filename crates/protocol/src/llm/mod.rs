@@ -143,7 +143,6 @@ enum LlmBody {
 
 impl LlmResponse {
     /// A response of which nothing came yet.
-    #[must_use]
     pub fn new(dialect: Dialect, framing: Framing, limits: HoldLimits) -> Self {
         let body = match framing {
             Framing::Unread => LlmBody::Unread,
@@ -160,7 +159,6 @@ impl LlmResponse {
     }
 
     /// The answers to a batch of requests, one a line.
-    #[must_use]
     pub fn of_batch(dialect: Dialect, limits: HoldLimits) -> Self {
         let lines = Lines::new(limits.max_event);
         Self {
@@ -242,7 +240,6 @@ impl LlmResponse {
 
     /// Returns the number of bytes that wait for more: of an incomplete piece, and of a call that is not
     /// decided.
-    #[must_use]
     pub fn held(&self) -> usize {
         match &self.body {
             LlmBody::Unread => 0,

@@ -12,7 +12,6 @@ use crate::decode::{
 
 /// A listing without the items at these positions, ascending. Order and cursor stay. What is left is not to be kept
 /// by the client for later or for others. `None` where there is no result.
-#[must_use]
 pub fn without_items(envelope: &Envelope<'_>, kind: ListKind, hidden: &[usize], era: Era) -> Option<String> {
     let result = result(envelope)?;
     let list = match kind {
@@ -74,7 +73,6 @@ fn kept(list: Value<'_>, hidden: &[usize]) -> String {
 }
 
 /// An introduction without its instructions. `None` where there are none.
-#[must_use]
 pub fn without_instructions(envelope: &Envelope<'_>) -> Option<String> {
     let place = with_comma(result(envelope)?, "instructions")?;
     let mut edit = MessageEdit::of(envelope.whole);

@@ -5,7 +5,6 @@ use mcpmon_model::{ListKind, RequestId};
 use crate::decode::json::quote_into;
 
 /// The notification that a list changed; `stream` is the request by which the client asked for it, since 2026-07-28.
-#[must_use]
 pub fn list_changed(kind: ListKind, stream: Option<&RequestId>) -> String {
     let list = match kind {
         ListKind::Tools => "tools",

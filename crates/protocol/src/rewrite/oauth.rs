@@ -42,7 +42,6 @@ pub struct Challenge {
 impl Resource<'_> {
     /// Returns the URL at which a client asks for the metadata: derived from the path of the resource (RFC
     /// 9728, 3.1). `None` if the client's URL is not valid.
-    #[must_use]
     pub fn metadata(&self) -> Option<String> {
         let client = Url::read(self.client)?;
         let path = client.path().trim_end_matches('/');
@@ -60,7 +59,6 @@ impl Resource<'_> {
 
     /// Metadata of the server, with the client's URL for its own; `None` where there is nothing to be put in: they are
     /// of another resource, which clients are to see, or none at all.
-    #[must_use]
     pub fn rewritten(&self, metadata: &[u8]) -> Option<String> {
         let mut scanner = Scanner::new(DEEPEST);
         let scan = scanner.scan(metadata, LoneSurrogate::Replace).ok()?;
@@ -85,7 +83,6 @@ impl Resource<'_> {
     /// where it stays as it is, as it names none of the server's. Where there is a secret nobody else's is named either:
     /// the metadata that are read there may name no resource that covers the client's, and then some clients tell
     /// their own URL.
-    #[must_use]
     pub fn challenge(&self, value: &str) -> Option<Challenge> {
         let ours = self.metadata()?;
         let rewritten = self.spliced(value, &ours);

@@ -11,7 +11,6 @@ use crate::decode::{
 /// A message with these parts of it replaced, ascending; every other byte stays. The parts lie in the arguments of a call
 /// or a prompt, in the parameters of another request, in the body of a reply, in the result or the error that a server
 /// answers. `None` where one does not, or follows none of the parts before it.
-#[must_use]
 pub fn with_redactions(
     envelope: &Envelope<'_>,
     said: &Content<'_>,

@@ -32,13 +32,11 @@ impl RefusalReason {
 }
 
 /// An error answer; to nobody's request where the id could not be read.
-#[must_use]
 pub fn refusal(id: Option<&RequestId>, fault: RefusalReason, cause: &str) -> String {
     error_answer(id, fault.code().into(), &format!("[mcpmon] {cause}"))
 }
 
 /// The answer of a server of the stateless era to a request whose headers do not say what its body does.
-#[must_use]
 pub fn mismatch(id: Option<&RequestId>, cause: &str) -> String {
     error_answer(id, HEADER_MISMATCH, &format!("[mcpmon] header mismatch: {cause}"))
 }

@@ -10,7 +10,6 @@ pub struct Splices {
 
 impl Splices {
     /// Returns whether nothing changes.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
@@ -42,7 +41,6 @@ impl Splices {
 
     /// The text with its changes. Of two that overlap the one around the other counts, else the first; what is put
     /// between two characters stays where what follows them goes.
-    #[must_use]
     pub fn apply(mut self, text: &str) -> String {
         self.changes
             .sort_by_key(|(place, _)| (place.start, !place.is_empty(), Reverse(place.end)));

@@ -36,7 +36,6 @@ pub enum StoppedMessage {
 }
 
 /// Builds the replacement for a message.
-#[must_use]
 pub fn stop(
     envelope: &Envelope<'_>,
     message: &Message<'_>,
@@ -50,7 +49,6 @@ pub fn stop(
 }
 
 /// The answer to a request that nobody will answer any more.
-#[must_use]
 pub fn denied(id: &RequestId, denial: &Denial) -> String {
     error_answer(Some(id), DENIED, &text("Request", denial))
 }

@@ -77,7 +77,6 @@ pub struct ModelExchangeJudge {
 impl Models {
     /// Judges by `policies`, records to `recorder`, and looks up servers in the store that it writes, which holds the calls
     /// of sessions too.
-    #[must_use]
     pub fn new(policies: Policies, recorder: Recorder, options: &Options) -> Self {
         Self::with(policies, recorder, options, None)
     }
@@ -131,25 +130,22 @@ impl Models {
             let loaded = self.0.policies.of(now, uid);
             let judgement = lock(&session).install(now, &loaded.policy);
             if let Some(judgement) = judgement {
-                self.carry_out(None, judgement);
+                drop(self.carry_out(None, judgement));
             }
         }
     }
 
     /// Returns the recorder of judgements.
-    #[must_use]
     pub fn recorder(&self) -> &Recorder {
         &self.0.recorder
     }
 
     /// The host's policy.
-    #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
         Arc::clone(&self.0.policies.host().policy)
     }
 
     /// The policies in force.
-    #[must_use]
     pub fn policies(&self) -> &Policies {
         &self.0.policies
     }
@@ -165,20 +161,17 @@ impl Models {
     }
 
     /// Returns the number of known sessions.
-    #[must_use]
     pub fn len(&self) -> usize {
         lock(&self.0.sessions).len()
     }
 
     /// Returns whether none is.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the session that judges one request of `uid`, with its response. This takes a moment for a
     /// user without recent requests.
-    #[must_use]
     pub fn judge(&self, now: Timestamp, uid: Option<u32>, exchange: Exchange) -> ModelExchangeJudge {
         let whose = SessionKey {
             session: exchange.session.clone(),
@@ -326,13 +319,11 @@ impl Models {
 
 impl ModelExchangeJudge {
     /// Returns whether what follows has to look into the store first, which may take a moment.
-    #[must_use]
     pub fn is_behind(&self) -> bool {
         lock(&self.session).generation() != Some(self.models.generation())
     }
 
     /// Returns whether to judge this may take a moment.
-    #[must_use]
     pub fn may_wait(&self, said: &LlmMention<'_>) -> bool {
         let is_call = matches!(said, LlmMention::Call(_) | LlmMention::Called { .. });
         self.is_behind() || is_call && lock(&self.session).asks_store()
@@ -375,7 +366,6 @@ impl ModelExchangeJudge {
     }
 
     /// Returns the calls left out of a response of the session.
-    #[must_use]
     pub fn unanswered(&self, response: &str) -> Vec<OmittedCall> {
         lock(&self.session).unanswered.of(response).to_vec()
     }
@@ -385,17 +375,16 @@ impl ModelExchangeJudge {
         let tally = std::mem::take(&mut self.tally);
         let observation = Observation::Redacted(&self.exchange, &tally);
         let judgement = lock(&self.session).observe(now, observation);
-        self.models.carry_out(self.exchange.session.as_ref(), judgement);
+        drop(self.models.carry_out(self.exchange.session.as_ref(), judgement));
     }
 
     /// The request, or its answer, does not go on: that is recorded.
     pub fn halted(&mut self, now: Timestamp, halted: &HaltedExchange) {
         let judgement = lock(&self.session).observe(now, Observation::Halted(&self.exchange, halted));
-        self.models.carry_out(self.exchange.session.as_ref(), judgement);
+        drop(self.models.carry_out(self.exchange.session.as_ref(), judgement));
     }
 
     /// Returns the judged exchange.
-    #[must_use]
     pub const fn exchange(&self) -> &Exchange {
         &self.exchange
     }

@@ -138,7 +138,7 @@ fn what_is_listed_later_is_heard_of() {
     let home = Home::new(BLOCKS);
     let mut judge = home.models.judge(NOW, None, exchange(None));
     assert!(judge.is_behind(), "nothing was looked up yet");
-    judge.judge(NOW, &call("Bash"));
+    drop(judge.judge(NOW, &call("Bash")));
     assert!(!judge.is_behind());
     home.list(sample::definition("files", "delete_all", TOOL));
     assert!(judge.is_behind());
@@ -251,7 +251,7 @@ impl Wrapper {
             result: RawJson::trusted("{}"),
             again: None,
         };
-        self.say(NOW, Content::Server(FromServer::Listing(listing)));
+        drop(self.say(NOW, Content::Server(FromServer::Listing(listing))));
     }
 
     fn is_blocked(&mut self, at: Timestamp, tool: &str) -> bool {

@@ -104,8 +104,8 @@ fn by_default_evidence_decides() {
     let mut mail = home.judge("mail");
     files.refresh(NOW);
     let record = "Maria Lindqvist, born 4 May 1971, account DE09 1204 0000 0532 0130 17, owes 14,210.55";
-    use_tool(&mut files, later(0), "read_file", "{}");
-    answer(&mut files, later(1), record);
+    drop(use_tool(&mut files, later(0), "read_file", "{}"));
+    drop(answer(&mut files, later(1), record));
     files.host.recorder.flush(FLUSH).expect("told with its events");
     let say = |text: &str| serde_json::json!({"to": "me", "body": text}).to_string();
     let harmless = use_tool(&mut mail, later(3000), "send_email", &say("The file is there."));
@@ -357,9 +357,9 @@ fn what_came_too_fast_to_be_read_is_told_as_such() {
     files.others.clear();
     files.introduce(NOW);
     for number in 0..=MANY_QUEUED as i64 {
-        use_tool(&mut files, later(number), "read_file", "{}");
+        drop(use_tool(&mut files, later(number), "read_file", "{}"));
     }
-    answer(&mut files, later(1000), "one word");
+    drop(answer(&mut files, later(1000), "one word"));
     store.execute_batch("COMMIT").expect("let go");
     files
         .host

@@ -154,11 +154,11 @@ fn what_is_listed_and_called_is_recorded_with_its_session_and_secrets_masked() {
 fn a_change_is_blocked_in_the_next_process_until_it_is_approved_there_and_then() {
     let home = Home::new("version: 1\n");
     let mut first = home.judge("files");
-    list(&mut first, TOOL);
+    drop(list(&mut first, TOOL));
     first.close(NOW);
 
     let mut second = home.judge("files");
-    list(&mut second, CHANGED);
+    drop(list(&mut second, CHANGED));
     assert!(is_blocked(&call(&mut second, "{}")));
     second.host.recorder.flush(FLUSH).expect("written");
     let mut store = home.store();
@@ -187,7 +187,7 @@ fn a_change_is_blocked_in_the_next_process_until_it_is_approved_there_and_then()
 fn what_is_reset_is_pinned_anew() {
     let home = Home::new("version: 1\n");
     let mut judge = home.judge("files");
-    list(&mut judge, TOOL);
+    drop(list(&mut judge, TOOL));
     judge.host.recorder.flush(FLUSH).expect("written");
     judge.refresh(NOW);
     let forgotten = home
@@ -195,7 +195,7 @@ fn what_is_reset_is_pinned_anew() {
         .forget_definitions(NOW, &Selection::default())
         .expect("the store");
     assert!(forgotten >= 1);
-    list(&mut judge, CHANGED);
+    drop(list(&mut judge, CHANGED));
     assert_eq!(call(&mut judge, "{}"), Verdict::Allow);
     judge.close(NOW);
 }
@@ -205,14 +205,14 @@ fn what_is_reset_is_pinned_anew() {
 fn what_is_reset_before_its_judge_looked_is_pinned_anew() {
     let home = Home::new("version: 1\n");
     let mut judge = home.judge("files");
-    list(&mut judge, TOOL);
+    drop(list(&mut judge, TOOL));
     judge.host.recorder.flush(FLUSH).expect("written");
     let forgotten = home
         .store()
         .forget_definitions(Timestamp(NOW.0 + 1), &Selection::default())
         .expect("the store");
     assert!(forgotten >= 1);
-    list(&mut judge, CHANGED);
+    drop(list(&mut judge, CHANGED));
     assert_eq!(call(&mut judge, "{}"), Verdict::Allow);
     judge.close(NOW);
 }
@@ -227,7 +227,7 @@ fn servers_of_a_session_hear_of_each_other_and_of_their_end() {
     files.refresh(NOW);
     assert_eq!(files.others(), [identity("weather").server]);
 
-    list(&mut files, TOOL);
+    drop(list(&mut files, TOOL));
     files.host.recorder.flush(FLUSH).expect("written");
     weather.refresh(NOW);
     let registry = weather.guard.monitor().registry();

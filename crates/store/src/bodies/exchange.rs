@@ -14,7 +14,6 @@ pub struct KeptBodies {
 
 impl KeptBodies {
     /// Nothing went by yet.
-    #[must_use]
     pub const fn new(keeper: Keeper, exchange: Exchange) -> Self {
         Self {
             keeper,

@@ -165,7 +165,6 @@ impl Keeper {
     }
 
     /// Returns the state of the storage, with its key.
-    #[must_use]
     pub fn storage(&self) -> BodyStorage {
         BodyStorage::Kept {
             key: self.0.key.clone(),

@@ -82,7 +82,6 @@ impl BodyKey {
     }
 
     /// The key that `bytes` are.
-    #[must_use]
     pub fn new(bytes: &[u8; LENGTH]) -> Self {
         let key = UnboundKey::new(&CHACHA20_POLY1305, bytes).expect("the cipher takes 32 bytes");
         Self {
@@ -92,7 +91,6 @@ impl BodyKey {
     }
 
     /// Returns the name, which tells the key from others and nothing about it.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }

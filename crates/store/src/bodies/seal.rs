@@ -73,7 +73,6 @@ pub enum UnsealError {
 
 impl BodySide {
     /// The name in the store.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Request => "request",
@@ -90,7 +89,6 @@ impl BodySide {
 
 impl BodyLabel {
     /// Returns whether there was more than is kept.
-    #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.kept < self.length
     }

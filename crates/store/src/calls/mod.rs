@@ -50,7 +50,6 @@ pub struct ToolCall {
 
 impl ToolCall {
     /// The event that tells most of it: the judgement, else the call, else that it was wanted.
-    #[must_use]
     pub fn main(&self) -> Option<&StoredEvent> {
         self.judged
             .as_ref()

@@ -163,7 +163,6 @@ pub struct Adoption {
 
 impl Adoption {
     /// Of the store at `standby`, of which nothing was copied yet.
-    #[must_use]
     pub fn new(standby: &Path) -> Self {
         Self {
             standby: standby.to_owned(),

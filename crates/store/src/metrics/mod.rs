@@ -66,7 +66,6 @@ impl Durations {
     }
 
     /// Returns how many there are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.classes.iter().sum()
     }
@@ -74,13 +73,11 @@ impl Durations {
 
 impl MetricFamily {
     /// A family with one sample without labels.
-    #[must_use]
     pub fn single(metric: Metric, value: u64) -> Self {
         Self::labelled(metric, [(Vec::new(), value)])
     }
 
     /// A family of numbers with labels.
-    #[must_use]
     pub fn labelled(
         metric: Metric,
         samples: impl IntoIterator<Item = (Vec<(&'static str, String)>, u64)>,
@@ -120,7 +117,6 @@ impl Metrics {
     }
 
     /// Returns whether every component of the enforcement works; `None` where the process tells nothing of it.
-    #[must_use]
     pub fn is_enforcement_effective(&self) -> Option<bool> {
         *self.effective()
     }
@@ -135,7 +131,6 @@ impl Metrics {
     }
 
     /// Returns every family with its samples.
-    #[must_use]
     pub fn families(&self) -> Vec<MetricFamily> {
         let mut families = self
             .0

@@ -43,7 +43,6 @@ pub struct RecorderSettings {
 
 impl RecorderSettings {
     /// The defaults for a store at `path`: 65,536 events wait, 1,000 a batch, 50 ms, 30 days, 1 GiB.
-    #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             location: StoreLocation::new(path),
@@ -81,7 +80,6 @@ pub struct RecorderStatus {
 
 impl RecorderStatus {
     /// Returns the cause for entries missing in the store.
-    #[must_use]
     pub fn cause(&self) -> &str {
         let too_much = "more was to be recorded than could be written in time";
         self.last_error.as_deref().unwrap_or(too_much)
@@ -146,7 +144,6 @@ impl Recorder {
     }
 
     /// Takes in what is recorded, which waits until the writer [begins](Self::begin).
-    #[must_use]
     pub fn new(settings: RecorderSettings) -> Self {
         Self(Arc::new(RecorderState {
             queue: Arc::new(Queue::new(
@@ -182,13 +179,11 @@ impl Recorder {
     }
 
     /// Returns the path of the store, existing or not.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.0.settings.location.path()
     }
 
     /// The place of the store, which can change.
-    #[must_use]
     pub fn location(&self) -> &StoreLocation {
         &self.0.settings.location
     }
@@ -276,7 +271,6 @@ impl Recorder {
     }
 
     /// Returns the number of urgent messages that wait.
-    #[must_use]
     pub fn waits_ahead(&self) -> usize {
         self.0.queue.ahead()
     }
@@ -338,7 +332,6 @@ impl Recorder {
     }
 
     /// Bytes that the store takes on the disk, with what is not merged into it yet.
-    #[must_use]
     pub fn size(&self) -> u64 {
         let path = self.path();
         let sizes = ["", "-wal", "-shm"].map(|suffix| {
@@ -350,7 +343,6 @@ impl Recorder {
     }
 
     /// Returns the state of the writer.
-    #[must_use]
     pub fn status(&self) -> RecorderStatus {
         self.0.queue.status()
     }

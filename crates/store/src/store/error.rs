@@ -44,7 +44,6 @@ pub enum StoreError {
 
 impl StoreError {
     /// Returns whether another process has the file locked.
-    #[must_use]
     pub fn is_locked(&self) -> bool {
         use rusqlite::ErrorCode;
         let source = match self {
@@ -64,7 +63,6 @@ impl StoreError {
     }
 
     /// Returns whether the same write may succeed later: the disk is full, or the file locked.
-    #[must_use]
     pub fn is_transient(&self) -> bool {
         use rusqlite::ErrorCode;
         let source = match self {

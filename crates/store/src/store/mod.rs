@@ -424,19 +424,16 @@ impl Store {
     }
 
     /// The file whose number is [`changes`](Self::changes).
-    #[must_use]
     pub fn generation(&self) -> PathBuf {
         Generation::path(&self.path)
     }
 
     /// Returns the number of changes to state that other processes hold.
-    #[must_use]
     pub fn changes(&self) -> u64 {
         self.generation.now()
     }
 
     /// The file.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -154,25 +154,21 @@ impl HostedProxy {
     }
 
     /// Returns the address it listens on.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.running.address()
     }
 
     /// Returns whether it still serves.
-    #[must_use]
     pub fn is_running(&self) -> bool {
         self.running.is_running()
     }
 
     /// Requests to models that came so far.
-    #[must_use]
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
 
     /// Returns the settings it was started with.
-    #[must_use]
     pub const fn settings(&self) -> &ProxySettings {
         &self.settings
     }
@@ -189,7 +185,6 @@ impl HostedProxy {
     }
 
     /// Returns its status.
-    #[must_use]
     pub fn status(&self) -> ProxyStatus {
         ProxyStatus {
             listen: self.address(),

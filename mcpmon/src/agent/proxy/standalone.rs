@@ -128,19 +128,16 @@ impl Standalone {
     }
 
     /// Returns its status.
-    #[must_use]
     pub fn status(&self) -> ProxyStatus {
         self.hosted.status()
     }
 
     /// Requests to models that came so far.
-    #[must_use]
     pub fn asked(&self) -> u64 {
         self.hosted.asked()
     }
 
     /// URLs of the providers that it speaks to, by name.
-    #[must_use]
     pub fn providers(&self) -> BTreeMap<String, String> {
         let providers = self.hosted.settings().providers.iter();
         let urls = providers.map(|provider| (provider.name.clone(), provider.url.clone()));

@@ -46,7 +46,6 @@ impl Tokens {
     }
 
     /// Returns whether `text` could have been issued, by this process or by one before it.
-    #[must_use]
     pub fn is_one(text: &str) -> bool {
         let is_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
         text.len() == 2 * RANDOM && text.bytes().all(is_hex)
@@ -76,7 +75,6 @@ impl Tokens {
     }
 
     /// The session that `token` stands for.
-    #[must_use]
     pub fn session(&self, token: &str) -> Option<SessionId> {
         let issued = self.lock();
         let issue = issued.sessions.get(&Digest::of(token.as_bytes()))?;
@@ -84,7 +82,6 @@ impl Tokens {
     }
 
     /// The user whose `session` is, if a token stands for it.
-    #[must_use]
     pub fn user(&self, session: &SessionId) -> Option<u32> {
         let issued = self.lock();
         let mut issues = issued.sessions.values();

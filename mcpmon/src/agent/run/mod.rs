@@ -117,7 +117,6 @@ pub struct RunOutcome {
 
 impl RunOutcome {
     /// The exit status of this process.
-    #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }

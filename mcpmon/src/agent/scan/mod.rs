@@ -191,7 +191,6 @@ fn unreadable(file: &ConfiguredFile, trouble: &FileTrouble) -> InventoryFinding 
 impl Scan {
     /// Returns what would be started or asked, each once: servers in files of this user and of projects, not those in other
     /// users' homes.
-    #[must_use]
     pub fn start_plans(&self, options: &ScanOptions) -> Vec<StartPlan> {
         let home = &options.roots.home;
         let mut plans: Vec<StartPlan> = Vec::new();
@@ -348,7 +347,6 @@ impl Scan {
 }
 
 /// Returns the clients with these ids; all of them where none is named.
-#[must_use]
 pub fn chosen_clients(names: &[String]) -> Vec<&'static Client> {
     let is_chosen = |client: &&Client| names.is_empty() || names.contains(&client.id);
     CLIENTS.iter().filter(is_chosen).collect()

@@ -108,7 +108,6 @@ impl Scan {
 }
 
 /// A skill's name as suppressions name it, in the place of a server.
-#[must_use]
 pub fn skill_id(name: &str) -> ServerId {
     let allowed = |character: char| match ServerId::new(character) {
         Ok(_) => character,

@@ -110,7 +110,6 @@ pub struct ConfinementGap {
 
 impl StartConfinement {
     /// Returns the confinement that this host makes. No server may use the files that are mcpmon's `own`.
-    #[must_use]
     pub fn find(has_network: bool, own: OwnFiles) -> Self {
         Self {
             has_network,
@@ -121,13 +120,11 @@ impl StartConfinement {
     }
 
     /// Returns whether files are kept from the servers.
-    #[must_use]
     pub fn has_sandbox(&self) -> bool {
         !self.unsupported.contains(&SandboxFeature::Files)
     }
 
     /// Returns what is missing.
-    #[must_use]
     pub fn gaps(&self) -> Vec<ConfinementGap> {
         let gap = |text: String, is_serious| ConfinementGap { text, is_serious };
         let mut gaps = Vec::new();
@@ -192,7 +189,6 @@ pub struct AppliedConfinement {
 
 impl StartPlan {
     /// Returns whether the server would be kept from all that it should be.
-    #[must_use]
     pub fn is_confined(&self, confinement: &StartConfinement) -> bool {
         match self.target {
             StartTarget::Command(_) => {

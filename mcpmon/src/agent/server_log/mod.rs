@@ -36,14 +36,12 @@ const LINKED: &str = "linked";
 const MAX_FILE_BYTES: u64 = 256 << 10;
 
 /// The place of the logs of those who use this store.
-#[must_use]
 pub fn beside(store: &Path) -> PathBuf {
     store.with_file_name(DIRECTORY)
 }
 
 /// The directories to read: the one beside this process's own store; for root those of all users as well. Where a user's
 /// `XDG_STATE_HOME` is elsewhere, theirs is not found.
-#[must_use]
 pub fn directories() -> Vec<LogDirectory> {
     let own = mcpmon_store::own_store();
     let own = own.iter().map(|store| LogDirectory::own(beside(store)));
@@ -99,7 +97,6 @@ pub enum LogEntry {
 
 impl LogEntry {
     /// Its time.
-    #[must_use]
     pub const fn at(&self) -> Timestamp {
         match self {
             Self::Line { at, .. } | Self::Skipped { at, .. } => *at,

@@ -44,19 +44,16 @@ pub struct ReadError {
 
 impl LogDirectory {
     /// That of this process's user.
-    #[must_use]
     pub fn own(path: PathBuf) -> Self {
         Self::of(path, nix::unistd::geteuid().as_raw())
     }
 
     /// That of this user.
-    #[must_use]
     pub const fn of(path: PathBuf, owner: u32) -> Self {
         Self { path, owner }
     }
 
     /// Returns whether it is that of this process's user.
-    #[must_use]
     pub fn is_own(&self) -> bool {
         self.owner == nix::unistd::geteuid().as_raw()
     }
@@ -150,20 +147,17 @@ impl LogTail {
     }
 
     /// The owner of its files.
-    #[must_use]
     pub const fn owner(&self) -> u32 {
         self.owner
     }
 
     /// Returns whether its wrapper is there.
-    #[must_use]
     pub fn is_live(&self) -> bool {
         let locked = open(&self.path, self.owner).map(|file| file.try_lock_shared());
         matches!(locked, Ok(Err(TryLockError::WouldBlock)))
     }
 
     /// Returns whether both are the same run.
-    #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.path == other.path
     }

@@ -141,13 +141,11 @@ pub enum WrapError {
 }
 
 /// Returns whether a wrapper stands between this process and its client.
-#[must_use]
 pub(super) fn is_wrapped() -> bool {
     nested::is_wrapped(&host::above())
 }
 
 /// Returns what to do about a wrapper that cannot work in the sandbox around it; `None` where there is none.
-#[must_use]
 pub fn remedy_in_sandbox() -> Option<String> {
     Enclosure::find(&host::above()).map(|enclosure| enclosure.remedy())
 }

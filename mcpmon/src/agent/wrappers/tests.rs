@@ -173,7 +173,7 @@ fn list(judge: &mut Session) {
             again: None,
         })),
     };
-    judge.message(NOW, &message);
+    drop(judge.message(NOW, &message));
 }
 
 fn kinds(events: &[StoredEvent]) -> Vec<&str> {
@@ -679,7 +679,7 @@ fn a_session_does_not_end_where_a_server_is_reached_over_http() {
     ));
     // And the other way round.
     let mut files = host.judge("files");
-    call(&mut files, NOW);
+    drop(call(&mut files, NOW));
     notes.judge.refresh(NOW);
     assert!(matches!(
         use_tool(&mut notes.judge, NOW, "send_email"),

@@ -17,7 +17,6 @@ const NAME: &str = "kill_switch";
 ///
 /// With the host, all declared remote servers are refused to agents. What the policy itself only observes is only
 /// reported.
-#[must_use]
 pub fn under(policy: &Policy, kills: &Kills) -> Policy {
     let mut policy = policy.clone();
     if policy.mode == Mode::Observe || !policy.network.enforce {

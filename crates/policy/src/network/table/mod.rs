@@ -184,7 +184,6 @@ pub fn compile(
 
 impl Tables {
     /// Returns the kernel's verdict for `address` and `port` in `list`.
-    #[must_use]
     pub fn lookup(&self, list: u32, address: IpAddr, port: u16) -> TableVerdict {
         let Some(entry) = self.longest_prefix(list, address.to_canonical()) else {
             return TableVerdict::default();
@@ -205,7 +204,6 @@ impl Tables {
     }
 
     /// Returns the processes that are refused any address.
-    #[must_use]
     pub fn refusals(&self) -> ProcessRefusals {
         let mut found = ProcessRefusals::default();
         let v4 = self.v4.iter().map(|((list, ..), entry)| (*list, entry));

@@ -7,7 +7,6 @@ use super::{LIST_HOST, RULE_CANARY, TableVerdict, Tables};
 impl Tables {
     /// Returns the rule that refuses a connection of a process, as the kernel would find it: the rules for the host first,
     /// those for agents, then those of the lists to which the process is held.
-    #[must_use]
     pub fn refusal(&self, address: IpAddr, port: u16, is_agent: bool, lists: &[u32]) -> Option<u32> {
         let meant = [Some(address), embedded(address).map(IpAddr::V4)];
         meant.into_iter().flatten().find_map(|address| {

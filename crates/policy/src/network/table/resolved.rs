@@ -23,7 +23,6 @@ pub struct ResolvedNames {
 
 impl ResolvedNames {
     /// Nothing resolved yet.
-    #[must_use]
     pub const fn new() -> Self {
         Self {
             own: BTreeMap::new(),
@@ -67,7 +66,6 @@ impl ResolvedNames {
     }
 
     /// Every address that is followed.
-    #[must_use]
     pub const fn sightings(&self) -> &Sightings {
         &self.followed
     }
@@ -91,7 +89,6 @@ pub(super) fn spared(policy: &Policy, resolved: &ResolvedNames) -> BTreeSet<IpAd
 }
 
 /// Every name `policy` needs resolved.
-#[must_use]
 pub fn names(policy: &Policy) -> BTreeSet<HostName> {
     let rules = policy.network.rules.iter().flat_map(|rule| &rule.hosts);
     let servers = policy.servers.iter().filter_map(remote_name);
@@ -107,7 +104,6 @@ pub fn names(policy: &Policy) -> BTreeSet<HostName> {
 }
 
 /// The names among [`names`] that something is refused by: without an address, nothing is.
-#[must_use]
 pub fn refusing_names(policy: &Policy) -> BTreeSet<HostName> {
     let rules = policy.network.rules.iter();
     let rules = rules

@@ -8,7 +8,6 @@ use super::{
 /// The text of a value that every reader understands as most understand `document`: of members with one name the
 /// last one counts. Numbers and strings stay as they were written, but for characters that some take for the end of
 /// a line, and halves of surrogate pairs.
-#[must_use]
 pub fn canonical(document: Document<'_>) -> String {
     let mut writer = CanonicalWriter {
         text: document.text(),

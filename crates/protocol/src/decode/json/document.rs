@@ -23,13 +23,11 @@ impl<'t> Document<'t> {
     }
 
     /// The text.
-    #[must_use]
     pub const fn text(self) -> &'t str {
         self.text
     }
 
     /// The value that the text is.
-    #[must_use]
     pub fn root(self) -> Value<'t> {
         let start = self.after_space(0);
         self.value_at(start)
@@ -146,7 +144,6 @@ pub struct Value<'t> {
 
 impl<'t> Value<'t> {
     /// Returns the kind of the value.
-    #[must_use]
     pub fn kind(self) -> ValueKind {
         match self.document.byte(self.start) {
             b'"' => ValueKind::String,
@@ -159,50 +156,42 @@ impl<'t> Value<'t> {
     }
 
     /// Returns the range of the value in the text.
-    #[must_use]
     pub const fn range(self) -> Range<usize> {
         self.start..self.end
     }
 
     /// As it was written.
-    #[must_use]
     pub fn text(self) -> &'t str {
         &self.document.text[self.range()]
     }
 
     /// As it was written, for those who judge it.
-    #[must_use]
     pub fn raw(self) -> RawJson<'t> {
         RawJson::trusted(self.text())
     }
 
     /// Returns the decoded string, if the value is one.
-    #[must_use]
     pub fn string(self) -> Option<Cow<'t, str>> {
         let inside = self.text().strip_prefix('"')?.strip_suffix('"')?;
         Some(string::unescape(inside))
     }
 
     /// Returns whether it is an object.
-    #[must_use]
     pub fn is_object(self) -> bool {
         self.kind() == ValueKind::Object
     }
 
     /// Returns whether it is `null`.
-    #[must_use]
     pub fn is_null(self) -> bool {
         self.kind() == ValueKind::Null
     }
 
     /// Returns whether it is `true`.
-    #[must_use]
     pub fn is_true(self) -> bool {
         self.document.byte(self.start) == b't'
     }
 
     /// Its members in order, if it is an object; otherwise none.
-    #[must_use]
     pub fn members(self) -> Members<'t> {
         Members(Inside::of(self, ValueKind::Object))
     }
@@ -252,7 +241,6 @@ impl<'t> Value<'t> {
     }
 
     /// Its items in order, if it is an array; otherwise none.
-    #[must_use]
     pub fn items(self) -> Items<'t> {
         Items(Inside::of(self, ValueKind::Array))
     }

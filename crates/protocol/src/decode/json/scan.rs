@@ -96,7 +96,6 @@ enum Container {
 
 impl Scanner {
     /// A scanner that refuses what is nested deeper than `max_depth`, or than [`DEEPEST`].
-    #[must_use]
     pub fn new(max_depth: usize) -> Self {
         Self {
             max_depth: max_depth.min(DEEPEST),

@@ -236,7 +236,6 @@ fn escape_into(character: char, out: &mut String) {
 /// Returns whether some reader takes `key` for `known` although it is spelled otherwise: in another case, as
 /// [`fold`] has it, or with other `_` and `-` in it. Servers written in Go ignore the case of names, and a
 /// Python SDK takes snake case for camel case.
-#[must_use]
 pub fn is_spelled_like(key: &str, known: &str) -> bool {
     if key.is_ascii() {
         return key != known && ascii_letters(key).eq(ascii_letters(known));

@@ -134,7 +134,6 @@ pub(super) fn meta(meta: Option<Value<'_>>) -> (Era, Trace<'_>) {
 }
 
 /// The era of a revision. Revisions are dates, and sort as text.
-#[must_use]
 pub fn era_of(version: &str) -> Era {
     if version >= STATELESS {
         Era::Stateless

@@ -138,13 +138,11 @@ pub enum InvalidMessage {
 
 impl Dialogue {
     /// A dialogue in which nothing was said yet.
-    #[must_use]
     pub const fn new(limits: DecodeLimits) -> Self {
         Self::with(limits, AnsweredRequests::NONE)
     }
 
     /// A dialogue over channels that come and go: what was said on one of them can be said again on another.
-    #[must_use]
     pub const fn with_repetitions(limits: DecodeLimits) -> Self {
         Self::with(limits, AnsweredRequests::LATEST)
     }
@@ -208,13 +206,11 @@ impl Dialogue {
     }
 
     /// Returns whether a request of the client with this id waits for its answer.
-    #[must_use]
     pub fn waits(&self, id: &RequestId) -> bool {
         self.requests.waits(id)
     }
 
     /// Returns whether a request of the client has waited too long.
-    #[must_use]
     pub fn is_late(&self, now: Timestamp, id: &RequestId) -> bool {
         let timeout = self.limits.request_timeout;
         !timeout.is_zero() && self.requests.is_late(now, timeout, id)
@@ -234,7 +230,6 @@ impl Dialogue {
     }
 
     /// Returns whether the client expects an answer to any of its requests.
-    #[must_use]
     pub fn is_answer_awaited(&self) -> bool {
         self.requests.is_any_awaited()
     }

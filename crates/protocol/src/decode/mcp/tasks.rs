@@ -15,7 +15,6 @@ pub struct Tasks {
 
 impl Tasks {
     /// Room for `max` of them.
-    #[must_use]
     pub const fn new(max: usize) -> Self {
         Self {
             max,
@@ -41,7 +40,6 @@ impl Tasks {
     }
 
     /// The tool whose call became this task.
-    #[must_use]
     pub fn tool(&self, task: &str) -> Option<&str> {
         self.tools.get(task).map(|tool| &**tool)
     }

@@ -3,7 +3,6 @@
 use crate::rewrite;
 
 /// The body of an answer with this status to nobody's request in particular.
-#[must_use]
 pub fn error_body(status: u16, cause: &str) -> String {
     let fault = match status {
         504 => rewrite::RefusalReason::Timeout,

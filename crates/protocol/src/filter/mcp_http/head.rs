@@ -86,7 +86,6 @@ impl<'a> SingleHeader<'a> {
 
 impl<'a> Head<'a> {
     /// Those among all headers of a request, each as often as it is there.
-    #[must_use]
     pub fn of(fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
         let mut head = Self::default();
         for (name, value) in fields {
@@ -106,7 +105,6 @@ impl<'a> Head<'a> {
     }
 
     /// The revision it says the request is written under; `None` where it says none, or cannot be read.
-    #[must_use]
     pub fn version(&self) -> Option<&'a str> {
         match self.version {
             SingleHeader::Once(value)
@@ -119,7 +117,6 @@ impl<'a> Head<'a> {
     }
 
     /// The era of that revision.
-    #[must_use]
     pub fn era(&self) -> Era {
         self.version().map_or(Era::Handshake, era_of)
     }

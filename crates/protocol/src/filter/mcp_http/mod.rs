@@ -61,7 +61,6 @@ pub struct HttpSession {
 
 impl HttpSession {
     /// A session in which nothing was said yet. Sessions of one caller at one server share what they have `learned`.
-    #[must_use]
     pub fn new(limits: DecodeLimits, learned: ServerKnowledge) -> Self {
         Self {
             limits,
@@ -73,7 +72,6 @@ impl HttpSession {
     }
 
     /// A session of the transport of 2024-11-05, in which all answers come on the stream it began with.
-    #[must_use]
     pub fn legacy(limits: DecodeLimits, learned: ServerKnowledge) -> Self {
         Self {
             is_legacy: true,
@@ -146,7 +144,6 @@ impl HttpSession {
     }
 
     /// Returns whether a call is held; one that its client took back is not.
-    #[must_use]
     pub fn holds(&self, held_call: &str) -> bool {
         self.reader.held.holds(held_call)
     }

@@ -94,7 +94,6 @@ pub struct PendingRequests {
 impl PendingRequests {
     /// Returns whether one of them has waited for its answer here for longer than allowed, if there is such a
     /// limit.
-    #[must_use]
     pub fn is_late(&self, now: Timestamp, session: &HttpSession) -> bool {
         let dialogue = &session.reader.dialogue;
         !self.elsewhere && self.asked.iter().any(|id| dialogue.is_late(now, id))
@@ -103,7 +102,6 @@ impl PendingRequests {
 
 impl ProxyResponse {
     /// The answer to a request whose body is longer than `limit` bytes, and was not read.
-    #[must_use]
     pub fn too_long(limit: usize) -> Self {
         Self::refused(
             413,

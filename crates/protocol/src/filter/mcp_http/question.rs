@@ -19,7 +19,6 @@ pub struct Question {
 
 impl Question {
     /// Returns the state with which its response is read.
-    #[must_use]
     pub fn waiting(&self) -> PendingRequests {
         PendingRequests {
             asked: vec![self.id.clone()],

@@ -38,7 +38,6 @@ pub struct Filter {
 
 impl Filter {
     /// A conversation in which nothing was said yet.
-    #[must_use]
     pub fn new(limits: DecodeLimits) -> Self {
         Self {
             client: Lines::new(limits.max_line),
@@ -111,13 +110,11 @@ impl Filter {
     }
 
     /// Returns whether what the client says next waits for a list that was asked for here.
-    #[must_use]
     pub fn is_asking(&self) -> bool {
         self.lists.as_ref().is_some_and(OwnListRequests::is_asking)
     }
 
     /// Returns whether the client expects an answer to anything that it said.
-    #[must_use]
     pub fn is_answer_awaited(&self) -> bool {
         self.is_asking() || self.reader.dialogue.is_answer_awaited()
     }

@@ -87,7 +87,6 @@ impl<'t> Event<'t> {
     }
 
     /// Returns the event's name on the wire, if the event is part of a message.
-    #[must_use]
     pub(super) const fn name(&self) -> Option<&'static str> {
         match self {
             Self::MessageStart(_) => Some("message_start"),

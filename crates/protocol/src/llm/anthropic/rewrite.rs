@@ -15,7 +15,6 @@ const END_TURN: &str = "\"end_turn\"";
 
 /// A value with text blocks in place of the blocks that stand at these places, and with another reason to stop, if
 /// one stands somewhere.
-#[must_use]
 pub(super) fn with_texts(
     whole: Value<'_>,
     blocked: &[(Range<usize>, String)],

@@ -21,7 +21,6 @@ pub(super) enum ChoicePart {
 
 impl ChoicePart {
     /// The name of the member.
-    #[must_use]
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Delta => "delta",

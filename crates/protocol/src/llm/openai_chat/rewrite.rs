@@ -21,7 +21,6 @@ pub(super) struct ChoiceEdit {
 
 impl ChoiceEdit {
     /// Returns whether nothing changes.
-    #[must_use]
     pub(super) fn is_none(&self) -> bool {
         let kept = |entry: &EntryEdit| *entry == EntryEdit::Keep;
         self.entries.iter().all(kept) && self.said.is_none() && !self.stop
@@ -42,7 +41,6 @@ pub(super) enum EntryEdit {
 }
 
 /// A chunk or body whose choices are changed, one edit for each of them; `None` where nothing is left of a chunk.
-#[must_use]
 pub(super) fn with_edits(root: Value<'_>, part: ChoicePart, edits: &[ChoiceEdit]) -> Option<String> {
     let mut is_left = part == ChoicePart::Message;
     let text = object(root, |member| match member.name {
@@ -163,7 +161,6 @@ pub(super) struct WholeCall<'a> {
 }
 
 /// `tool_calls`' entry of a call, with whatever else its first fragment says.
-#[must_use]
 pub(super) fn entry(call: WholeCall<'_>, first: Value<'_>) -> String {
     let (kind, input) = match call.kind {
         ToolKind::Custom => ("custom", "input"),
@@ -189,7 +186,6 @@ pub(super) fn entry(call: WholeCall<'_>, first: Value<'_>) -> String {
 }
 
 /// `function_call` of a call.
-#[must_use]
 pub(super) fn function_call(name: &str, arguments: &str) -> String {
     format!(
         "{{\"name\":{},\"arguments\":{}}}",

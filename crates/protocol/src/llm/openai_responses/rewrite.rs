@@ -8,7 +8,6 @@ use crate::{
 };
 
 /// The item of a request that answers a call which was left out.
-#[must_use]
 pub(super) fn answer(call: &OmittedCall) -> String {
     let kind = match call.called {
         OmittedToolKind::Function => "function_call_output",
@@ -33,7 +32,6 @@ pub(super) struct ReplacementMessage {
 impl ReplacementMessage {
     /// In place of the item with this id at this place of a response. Providers take back messages only with ids that
     /// say so; this one is no provider's, and no other response's.
-    #[must_use]
     pub(super) fn new(response: &str, item_id: &str, place: u64, text: &str) -> Self {
         let of = format!("{response}\0{place}\0{item_id}");
         let id = Digest::of(of.as_bytes()).short(ID_DIGITS);
@@ -44,14 +42,12 @@ impl ReplacementMessage {
     }
 
     /// The item, as it stands in a response.
-    #[must_use]
     pub(super) fn item(&self) -> String {
         self.in_state("completed", &format!("[{}]", part(&self.text)))
     }
 
     /// The events that a message comes with, at a place among the items; `sequence` tells the number of each, where
     /// they are numbered.
-    #[must_use]
     pub(super) fn events(&self, output_index: u64, mut sequence: impl FnMut() -> Option<u64>) -> String {
         let Self { id, text } = self;
         let (empty, whole) = (part("\"\""), part(text));
@@ -108,7 +104,6 @@ pub(super) enum ItemEdit {
 }
 
 /// A response whose items are changed, one edit for each of them.
-#[must_use]
 pub(super) fn with_items(response: Value<'_>, edits: &[ItemEdit]) -> String {
     object(response, |member| {
         if member.name != "output" {
@@ -123,7 +118,6 @@ pub(super) fn with_items(response: Value<'_>, edits: &[ItemEdit]) -> String {
 }
 
 /// An event whose number is so much higher, where it has one, and with another response in it, where one is given.
-#[must_use]
 pub(super) fn with_response(event: Value<'_>, higher: u64, response: Option<&str>) -> String {
     object(event, |member| match (member.name, response) {
         ("sequence_number", _) => later(member.value, higher),
@@ -142,7 +136,6 @@ fn later(number: Value<'_>, higher: u64) -> MemberEdit {
 
 /// An event with other arguments, in its item, in all that it tells of them, or in the part that it tells, whose number
 /// is so much higher.
-#[must_use]
 pub(super) fn with_told(event: Value<'_>, higher: u64, arguments: &str) -> String {
     object(event, |member| match member.name {
         "sequence_number" => later(member.value, higher),

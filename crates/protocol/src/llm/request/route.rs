@@ -42,7 +42,6 @@ pub enum RequestRoute {
 ///
 /// A path that some server would take for an endpoint is taken for it, whatever stands before it and however it is
 /// spelled.
-#[must_use]
 pub fn route(method: &str, target: &str, body: &[u8]) -> RequestRoute {
     let known = known(&Path::read(target));
     let has_body = !body.trim_ascii().is_empty();
@@ -68,7 +67,6 @@ pub fn route(method: &str, target: &str, body: &[u8]) -> RequestRoute {
 }
 
 /// By which API a path asks, if by one: whoever asks is told of an error in its words, whether there was a body or not.
-#[must_use]
 pub fn asked_by(target: &str) -> Option<Dialect> {
     match known(&Path::read(target))? {
         RequestRoute::Model { dialect, .. }

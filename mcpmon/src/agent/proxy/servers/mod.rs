@@ -69,7 +69,6 @@ struct ConversationKey {
 
 impl RemoteServers {
     /// The servers that the host's policy declares; `tokens` in paths say of which session a request is.
-    #[must_use]
     pub fn new(policies: Policies, hosting: HostedParts, tokens: Tokens) -> Self {
         let remotes = Self(Arc::new(RemoteServersState {
             hosting,
@@ -98,7 +97,6 @@ impl RemoteServers {
     }
 
     /// Ids of the servers.
-    #[must_use]
     pub fn ids(&self) -> Vec<ServerId> {
         self.declared().keys().cloned().collect()
     }
@@ -108,13 +106,11 @@ impl RemoteServers {
     }
 
     /// Returns the number of conversations.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.conversations().len()
     }
 
     /// Returns whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

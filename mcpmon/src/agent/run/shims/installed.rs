@@ -52,7 +52,6 @@ pub enum InstallError {
 }
 
 /// Returns the default directory: `$XDG_DATA_HOME/mcpmon/shims`, or below `~/.local/share`.
-#[must_use]
 pub fn usual_directory() -> Option<PathBuf> {
     let place = |name| {
         env::var_os(name)

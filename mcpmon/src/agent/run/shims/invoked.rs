@@ -58,7 +58,6 @@ pub enum ShimError {
 
 impl ShimError {
     /// The exit status, as shells have it.
-    #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::NotFound(_) => 127,
@@ -206,7 +205,6 @@ fn told(name: &str, first: &OsStr, path: &OsStr) -> Option<InheritedSettings> {
 
 /// Returns the settings of the launchers in front of `PATH`: they hold for wrappers that a client starts by
 /// themselves, too.
-#[must_use]
 pub fn inherited() -> InheritedSettings {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut names = [PROGRAM].into_iter().chain(NAMES);

@@ -92,7 +92,6 @@ impl Exit for Nowhere {
 
 impl HttpResponse {
     /// The response to something that was posted, with this head.
-    #[must_use]
     pub fn to_post(
         limits: DecodeLimits,
         status: u16,
@@ -103,7 +102,6 @@ impl HttpResponse {
     }
 
     /// The response to a request without a body, with this head: a stream, or word that there is none.
-    #[must_use]
     pub fn to_get(limits: DecodeLimits, status: u16, content_type: Option<&str>) -> Self {
         Self::new(
             limits,
@@ -115,7 +113,6 @@ impl HttpResponse {
     }
 
     /// The same from a server of the transport of 2024-11-05.
-    #[must_use]
     pub fn legacy(limits: DecodeLimits, status: u16, content_type: Option<&str>, told: Endpoint) -> Self {
         let endpoint = None;
         let channel = Channel::Legacy { told, endpoint };
@@ -175,13 +172,11 @@ impl HttpResponse {
     }
 
     /// Returns whether it goes on as it comes, with the head that it has. If not, it is known at its end.
-    #[must_use]
     pub const fn is_stream(&self) -> bool {
         self.is_stream
     }
 
     /// Returns the URL at which the server wants messages posted, once the server gave it.
-    #[must_use]
     pub fn endpoint(&self) -> Option<&str> {
         match &self.channel {
             Channel::Legacy { endpoint, .. } => endpoint.as_deref(),
@@ -190,7 +185,6 @@ impl HttpResponse {
     }
 
     /// Returns the number of bytes that wait for more.
-    #[must_use]
     pub const fn held(&self) -> usize {
         match &self.body {
             ResponseBody::Events(events) => events.held(),

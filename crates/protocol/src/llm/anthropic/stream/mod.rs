@@ -257,7 +257,7 @@ impl MessageContent {
         let state = match block {
             Block::Other => BlockState::Other,
             Block::Listed { server, tools } => {
-                judge.judge(&LlmMention::Listed { server, tools });
+                drop(judge.judge(&LlmMention::Listed { server, tools }));
                 BlockState::Other
             }
             Block::Call(call) => BlockState::Call(Box::new(OpenCall::new(&call))),
@@ -344,7 +344,7 @@ impl MessageContent {
             BlockState::Call(open) => open.is_whole = true,
             BlockState::Called(server, open) => {
                 let arguments = open.arguments()?;
-                open.judge(&arguments, CalledBy::Provider(server.as_deref()), judge);
+                drop(open.judge(&arguments, CalledBy::Provider(server.as_deref()), judge));
                 self.inputs -= open.size();
                 self.blocks[index] = BlockState::Passed;
             }

@@ -326,7 +326,7 @@ impl TurnItem {
                 };
                 let intent = intent(None, &name, input);
                 // It has run already: what is said of it is for the record.
-                judge.judge(&LlmMention::Called { server: None, intent });
+                drop(judge.judge(&LlmMention::Called { server: None, intent }));
                 None
             }
         }

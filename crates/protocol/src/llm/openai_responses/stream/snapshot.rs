@@ -109,7 +109,7 @@ impl DecidedCalls {
                     self.know(digest)?;
                     let server = server.clone();
                     wanted.with_intent(|intent| {
-                        judge.judge(&LlmMention::Called { server, intent });
+                        drop(judge.judge(&LlmMention::Called { server, intent }));
                     })?;
                 }
             }
@@ -119,10 +119,10 @@ impl DecidedCalls {
                 let digest = Digest::of(told.join("\n").as_bytes());
                 if !self.known.contains(&digest) {
                     self.know(digest)?;
-                    judge.judge(&LlmMention::Listed {
+                    drop(judge.judge(&LlmMention::Listed {
                         server: server.clone(),
                         tools: tools.clone(),
-                    });
+                    }));
                 }
             }
             ItemKind::Call(_) | ItemKind::Nothing => {}
