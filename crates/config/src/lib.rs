@@ -53,6 +53,7 @@ pub use self::{
     },
     sources::{LocalConfig, Search, Source, SourceError, Sources},
     trust::{Distrust, Trust},
+    written::is_unprintable,
 };
 
 /// A configuration that can be used.

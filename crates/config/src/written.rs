@@ -118,8 +118,9 @@ pub(super) fn scalar(text: &str) -> String {
     quoted
 }
 
-/// Returns whether YAML forbids the character, it ends a line, or people cannot see it.
-fn is_unprintable(character: char) -> bool {
+/// Returns whether YAML forbids the character, a terminal acts on it, it ends a line, changes the direction of others, or
+/// people cannot see it.
+pub fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(
             character,

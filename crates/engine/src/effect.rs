@@ -31,6 +31,15 @@ pub struct Judgement {
 }
 
 impl Judgement {
+    /// A verdict, and the event that tells of it.
+    pub fn of(verdict: Verdict, event: Event) -> Self {
+        Self {
+            verdict,
+            events: vec![event],
+            ..Self::default()
+        }
+    }
+
     /// Gives the event that tells of a refusal its identity, and has the refusal name it. Does nothing where nothing
     /// is refused or killed, or no event tells of it.
     pub fn name_refusal(&mut self, new_id: impl FnOnce(Timestamp) -> EventId) {

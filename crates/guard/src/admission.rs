@@ -30,11 +30,7 @@ impl Guard {
             Mode::Observe => (Action::WouldBlock, Verdict::Allow),
         };
         event.action = action;
-        let judgement = Judgement {
-            verdict,
-            events: vec![event],
-            ..Judgement::default()
-        };
+        let judgement = Judgement::of(verdict, event);
         self.conclude(judgement, outcome)
     }
 

@@ -9,7 +9,7 @@ use std::{
 use mcpmon_model::{Digest, Part, PinnedFile, Writers};
 
 use super::{
-    Cancel, FileError, HashError, Hasher, Process,
+    Cancel, HashError, Hasher, Process,
     package::{PackageError, unreadable},
     root::{FoundFile, Root},
     unknown,
@@ -106,17 +106,9 @@ impl Hasher {
         node: &FoundFile,
         cancel: Cancel<'_>,
     ) -> Result<Digest, PackageError> {
-        self.files.hash(node, cancel).map_err(|source| match source {
-            FileError::Cancelled => PackageError::Cancelled,
-            FileError::NotRegular
-            | FileError::TooLarge { .. }
-            | FileError::Changed
-            | FileError::Written
-            | FileError::Io(_) => PackageError::File {
-                path: path.to_owned(),
-                source,
-            },
-        })
+        self.files
+            .hash(node, cancel)
+            .map_err(|source| PackageError::of(path, source))
     }
 }
 

@@ -396,11 +396,7 @@ impl Session {
         event.rule = Some(denial.rule.clone());
         event.reason = Some(reason);
         event.remedy.clone_from(&denial.remedy);
-        self.conclude(Judgement {
-            verdict: Verdict::Block(denial),
-            events: vec![event],
-            ..Judgement::default()
-        })
+        self.conclude(Judgement::of(Verdict::Block(denial), event))
     }
 
     /// Pins what is accepted without approval.

@@ -2,10 +2,12 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
+use mcpmon_config::is_unprintable;
+
 /// `text` with every character that could move the cursor, change colors, hide or reorder text written as an
 /// escape. The backslash is doubled, so that an escape cannot be forged.
 pub(super) fn escape(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| c == '\\' || is_hostile(c)) {
+    if !text.chars().any(|c| c == '\\' || is_unprintable(c)) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len() + 8);
@@ -15,7 +17,7 @@ pub(super) fn escape(text: &str) -> Cow<'_, str> {
             '\n' => escaped.push_str("\\n"),
             '\r' => escaped.push_str("\\r"),
             '\t' => escaped.push_str("\\t"),
-            _ if is_hostile(c) => escaped.extend(c.escape_unicode()),
+            _ if is_unprintable(c) => escaped.extend(c.escape_unicode()),
             _ => escaped.push(c),
         }
     }
@@ -24,12 +26,12 @@ pub(super) fn escape(text: &str) -> Cow<'_, str> {
 
 /// Serialised JSON with such characters as `\u` escapes: the same value, safe on a terminal.
 pub(super) fn escape_json(json: &str) -> Cow<'_, str> {
-    if !json.chars().any(is_hostile) {
+    if !json.chars().any(is_unprintable) {
         return Cow::Borrowed(json);
     }
     let mut escaped = String::with_capacity(json.len() + 16);
     for c in json.chars() {
-        if !is_hostile(c) {
+        if !is_unprintable(c) {
             escaped.push(c);
             continue;
         }
@@ -38,25 +40,6 @@ pub(super) fn escape_json(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
-}
-
-/// Control characters (C1 too: terminals take U+009B for an escape sequence), line separators, and characters
-/// that are invisible or change the direction of others.
-fn is_hostile(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{61c}'
-                | '\u{180e}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{fe00}'..='\u{fe0f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e0fff}'
-        )
 }
 
 #[cfg(test)]
@@ -81,7 +64,7 @@ mod tests {
         let value = serde_json::json!({"comm": "a\u{1b}\u{9b}\u{202e}\u{e0041}\u{7f}\n\"\\é"});
         let json = value.to_string();
         let escaped = escape_json(&json);
-        assert!(!escaped.chars().any(is_hostile), "{escaped}");
+        assert!(!escaped.chars().any(is_unprintable), "{escaped}");
         assert_eq!(
             serde_json::from_str::<serde_json::Value>(&escaped).unwrap(),
             value

@@ -265,21 +265,14 @@ impl Traffic {
             "",
             Some((&denial, Action::Block, Severity::Medium)),
         );
-        self.in_mode(Judgement {
-            verdict,
-            events: vec![event],
-            ..Judgement::default()
-        })
+        self.in_mode(Judgement::of(verdict, event))
     }
 }
 
 impl Judgement {
     /// Nothing but an event.
     fn of_event(event: mcpmon_model::Event) -> Self {
-        Self {
-            events: vec![event],
-            ..Self::default()
-        }
+        Self::of(Verdict::default(), event)
     }
 
     fn store(&mut self, record: &mcpmon_model::DefinitionRecord) {

@@ -104,6 +104,23 @@ pub enum PackageError {
     Cancelled,
 }
 
+impl PackageError {
+    /// The file at `path` was not hashed.
+    pub(crate) fn of(path: &Path, source: FileError) -> Self {
+        match source {
+            FileError::Cancelled => Self::Cancelled,
+            FileError::NotRegular
+            | FileError::TooLarge { .. }
+            | FileError::Changed
+            | FileError::Written
+            | FileError::Io(_) => Self::File {
+                path: path.to_owned(),
+                source,
+            },
+        }
+    }
+}
+
 fn list(paths: &[PathBuf]) -> String {
     paths
         .iter()
@@ -322,17 +339,7 @@ impl<'a> Collector<'a> {
             true => self.files.hash(node, self.cancel),
             false => self.files.hash_data(node, self.cancel),
         };
-        let digest = digest.map_err(|source| match source {
-            FileError::Cancelled => PackageError::Cancelled,
-            FileError::NotRegular
-            | FileError::TooLarge { .. }
-            | FileError::Changed
-            | FileError::Written
-            | FileError::Io(_) => PackageError::File {
-                path: path.to_owned(),
-                source,
-            },
-        })?;
+        let digest = digest.map_err(|source| PackageError::of(path, source))?;
         self.insert_file(path, node.stat(), digest)
     }
 

@@ -1,8 +1,9 @@
-//! The text that stands in place of a tool call.
+//! Calls that are stopped: the denial in a verdict, and the text that stands in place of the call.
 
-use mcpmon_model::{Denial, ToolName};
+use mcpmon_model::{Denial, ToolName, Verdict};
 
-use crate::rewrite::stop::{self};
+use super::LlmFault;
+use crate::rewrite::stop;
 
 /// Builds the text the model reads in place of a blocked call. Names and reasons come from untrusted sources:
 /// the caller quotes the text when it puts it into JSON.
@@ -12,6 +13,28 @@ pub(super) fn blocked_text(name: &ToolName<'_>, denial: &Denial) -> String {
         None => format!("Tool '{}'", stop::shown(&name.name)),
     };
     stop::text(&tool, denial)
+}
+
+/// Returns the denial, if the message is to be stopped. A verdict that does not fit stops it.
+pub(super) fn denial(verdict: Verdict) -> Option<Denial> {
+    match verdict {
+        Verdict::Allow => None,
+        Verdict::Block(denial) => Some(denial),
+        Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) | Verdict::Ask(_) => {
+            Some(Denial {
+                rule: "internal".to_owned(),
+                reason: "the decision does not fit what it is about".to_owned(),
+                remedy: None,
+                event: None,
+            })
+        }
+    }
+}
+
+impl From<Denial> for LlmFault {
+    fn from(denial: Denial) -> Self {
+        Self::Blocked(denial)
+    }
 }
 
 #[cfg(test)]

@@ -136,9 +136,5 @@ fn code_intent(speaker: Speaker<'_>, intent: &Intent<'_>) -> Option<StoreEffect>
 fn tell(speaker: Speaker<'_>, kind: EventKind, ruling: &Ruling) -> Judgement {
     let mut event = speaker.event(kind);
     ruled(&mut event, ruling);
-    Judgement {
-        verdict: verdict(ruling),
-        events: vec![event],
-        ..Judgement::default()
-    }
+    Judgement::of(verdict(ruling), event)
 }

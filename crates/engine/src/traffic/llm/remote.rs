@@ -87,11 +87,7 @@ impl Traffic {
         let mut event = speaker.event(kind);
         event.server_id = stands.servers.into_iter().next();
         ruled(&mut event, &ruling);
-        Judgement {
-            verdict: verdict(&ruling),
-            events: vec![event],
-            ..Judgement::default()
-        }
+        Judgement::of(verdict(&ruling), event)
     }
 
     /// By which names a server is known. One that is declared has that name, wherever it is used from; a label is

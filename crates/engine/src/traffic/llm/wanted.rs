@@ -92,11 +92,7 @@ impl Traffic {
         );
         let mut event = speaker.event(speaker.intercepted(visible, Some(intent)));
         ruled(&mut event, &ruling);
-        Judgement {
-            verdict: verdict(&ruling),
-            events: vec![event],
-            ..Judgement::default()
-        }
+        Judgement::of(verdict(&ruling), event)
     }
 
     /// The strictest of what is said of the tools that are meant.

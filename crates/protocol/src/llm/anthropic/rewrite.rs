@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::{
     decode::json::{Value, quote_into},
-    llm::event::write_event,
+    llm::reframe::write_event,
     rewrite::edit::MessageEdit,
 };
 

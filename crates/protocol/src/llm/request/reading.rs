@@ -7,7 +7,7 @@ use mcpmon_model::{LlmMention, Offered, OmittedCall, ProviderServer, RawJson, To
 
 use crate::{
     decode::json::{Member, Value, ValueKind, quote_into},
-    llm::{ContentJudge, LlmFault, denial::denial, strict, strict::FoundMember},
+    llm::{ContentJudge, LlmFault, blocked::denial, strict, strict::FoundMember},
     rewrite::Splices,
 };
 

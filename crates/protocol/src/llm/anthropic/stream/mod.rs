@@ -30,7 +30,7 @@ use crate::{
         },
         blocked::blocked_text,
         error_body,
-        event::write_event,
+        reframe::write_event,
         strict,
     },
 };

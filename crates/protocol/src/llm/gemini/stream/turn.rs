@@ -8,7 +8,11 @@ use mcpmon_model::{Input, Intent, LlmMention, ToolName};
 use super::arguments::{PartialArguments, WrittenArguments};
 use crate::{
     decode::json::{Value, ValueKind, quote_into},
-    llm::{ContentJudge, LlmFault, blocked::blocked_text, denial::denial, strict},
+    llm::{
+        ContentJudge, LlmFault,
+        blocked::{blocked_text, denial},
+        strict,
+    },
     rewrite::Splices,
 };
 

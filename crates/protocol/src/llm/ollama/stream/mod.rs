@@ -11,8 +11,11 @@ use mcpmon_model::{Dialect, Input, Intent, LlmMention, RawJson, ToolName};
 use crate::{
     decode::json::{DEEPEST, Document, Doubt, LoneSurrogate, Member, Scanner, TextForm, Value, quote_into},
     llm::{
-        ContentJudge, HoldLimits, LlmFault, Piece, Stream, blocked::blocked_text, denial::denial, error_body,
-        reframe::reframe, strict,
+        ContentJudge, HoldLimits, LlmFault, Piece, Stream,
+        blocked::{blocked_text, denial},
+        error_body,
+        reframe::reframe,
+        strict,
     },
     rewrite::Splices,
 };
