@@ -37,7 +37,7 @@ impl Wake for Wakes {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.is_woken.store(true, Ordering::SeqCst);
+        self.is_woken.swap(true, Ordering::SeqCst);
         // Whoever polls looks at `is_woken` after `is_polled` is false again.
         if !self.is_polled.load(Ordering::SeqCst) {
             self.task.wake_by_ref();
@@ -70,7 +70,8 @@ impl<F: Future> Future for SelfWaking<F> {
         let waker = Waker::from(Arc::clone(&wakes));
         let mut context = Context::from_waker(&waker);
         for _ in 0..MAX_TURNS {
-            wakes.is_woken.store(false, Ordering::SeqCst);
+            // Read and written at once, so that what was done before the wake is seen.
+            wakes.is_woken.swap(false, Ordering::SeqCst);
             wakes.is_polled.store(true, Ordering::SeqCst);
             let polled = self.future.as_mut().poll(&mut context);
             wakes.is_polled.store(false, Ordering::SeqCst);
@@ -130,6 +131,28 @@ mod tests {
     #[test]
     fn others_have_their_turn() {
         assert_eq!(polled(MAX_TURNS), (Poll::Pending, 1));
+    }
+
+    #[test]
+    fn no_wake_of_another_thread_is_lost() {
+        const PIECES: u32 = 20_000;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .build()
+            .expect("a runtime");
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+        let reader = runtime.spawn(SelfWaking::new(async move {
+            let mut pieces = 0;
+            while receiver.recv().await.is_some() {
+                pieces += 1;
+            }
+            pieces
+        }));
+        for _ in 0..PIECES {
+            sender.blocking_send(()).expect("a reader");
+        }
+        drop(sender);
+        assert_eq!(runtime.block_on(reader).expect("the reader's end"), PIECES);
     }
 
     #[test]
