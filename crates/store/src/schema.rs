@@ -239,17 +239,16 @@ const MIGRATIONS: &[&str] = &[
     ) WITHOUT ROWID;
 ",
     "
-    CREATE TABLE unposted_by_outlet (
-        outlet TEXT NOT NULL DEFAULT 'webhook',
+    -- Wrappers of the version before go on writing here, by the key of the event: it stays the webhook's table.
+    ALTER TABLE unposted ADD COLUMN outlet TEXT NOT NULL DEFAULT 'webhook';
+
+    CREATE TABLE unposted_elsewhere (
+        outlet TEXT NOT NULL,
         event_id TEXT NOT NULL,
         timestamp INTEGER NOT NULL,
         claimed_until INTEGER NOT NULL,
         PRIMARY KEY (outlet, event_id)
     ) WITHOUT ROWID;
-    INSERT INTO unposted_by_outlet (outlet, event_id, timestamp, claimed_until)
-        SELECT 'webhook', event_id, timestamp, claimed_until FROM unposted;
-    DROP TABLE unposted;
-    ALTER TABLE unposted_by_outlet RENAME TO unposted;
 ",
 ];
 
@@ -398,14 +397,19 @@ mod tests {
             .execute("INSERT INTO unposted VALUES ('e', 5, 7)", [])
             .unwrap();
         migrate(&mut connection).unwrap();
-        let row: (String, String, i64, i64) = connection
-            .query_row(
-                "SELECT outlet, event_id, timestamp, claimed_until FROM unposted",
-                [],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
-            )
+        // As a wrapper of the version before does, which still runs.
+        let upsert = "INSERT INTO unposted (event_id, timestamp, claimed_until) VALUES (?1, ?2, ?3) \
+             ON CONFLICT (event_id) DO UPDATE SET claimed_until = excluded.claimed_until";
+        for (id, until) in [("e", 8), ("f", 9)] {
+            connection.execute(upsert, (id, 5, until)).unwrap();
+        }
+        let mut select = connection
+            .prepare("SELECT outlet, event_id, timestamp, claimed_until FROM unposted ORDER BY event_id")
             .unwrap();
-        assert_eq!(row, ("webhook".to_owned(), "e".to_owned(), 5, 7));
+        let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)));
+        let rows: Vec<(String, String, i64, i64)> = rows.unwrap().map(Result::unwrap).collect();
+        let row = |id: &str, until| ("webhook".to_owned(), id.to_owned(), 5, until);
+        assert_eq!(rows, [row("e", 8), row("f", 9)]);
     }
 
     #[test]

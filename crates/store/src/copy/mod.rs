@@ -43,8 +43,9 @@ const ADOPTED_EVENT: &str = "adopted_event";
 const GROWING: [(&str, &str); 2] = [("events", "seq"), ("bodies", "seq")];
 
 /// Tables that are also taken over from a standby store, and how a row joins one of the same key that the store has.
-const RECORDS: [(&str, &str); 5] = [
+const RECORDS: [(&str, &str); 6] = [
     ("unposted", "NOTHING"),
+    ("unposted_elsewhere", "NOTHING"),
     ("watches", "NOTHING"),
     // The launches of one that was taken over already are not counted twice.
     (

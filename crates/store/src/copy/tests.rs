@@ -247,26 +247,27 @@ fn alarms_and_journals_come_back_and_an_older_store_is_read() {
 
     let (_directory, mut store) = sample::store();
     let event = StoredEvent::identified("laptop", sample::denied("a"));
-    let waiting = vec![(event.id, event.timestamp)];
-    standby
-        .keep(&[
-            StoreEntry::Event(event.clone()),
-            StoreEntry::Unposted(UnpostedEvents {
-                outlet: "webhook",
-                waiting,
-                claimed_until: Timestamp(0),
-                settled: Vec::new(),
-            }),
-        ])
-        .unwrap();
+    let outlets = ["webhook", "other"];
+    standby.keep(&[StoreEntry::Event(event.clone())]).unwrap();
+    let waiting = outlets.map(|outlet| {
+        StoreEntry::Unposted(UnpostedEvents {
+            outlet,
+            waiting: vec![(event.id, event.timestamp)],
+            claimed_until: Timestamp(0),
+            settled: Vec::new(),
+        })
+    });
+    standby.keep(&waiting).unwrap();
     let rescued = StoredEvent::identified("laptop", sample::denied("b"));
     let line = serde_json::to_string(&json::to_json(&rescued)).unwrap();
     let name = format!("{}.1-x.blocks", standby.path().file_name().unwrap().display());
     std::fs::write(elsewhere.path().join(name), line + "\n").unwrap();
     assert_eq!(store.adopt_all(standby.path()).unwrap(), 1);
-    let claimed = store.claim_unposted("webhook", Timestamp(1), 10).unwrap();
     let ids = |events: &[StoredEvent]| events.iter().map(|event| event.id).collect::<Vec<_>>();
-    assert_eq!(ids(&claimed.events), [event.id]);
+    for outlet in outlets {
+        let claimed = store.claim_unposted(outlet, Timestamp(1), 10).unwrap();
+        assert_eq!(ids(&claimed.events), [event.id], "{outlet}");
+    }
     let reader = StoreReader::open(store.path()).unwrap();
     let events = reader.events(&Filter::default(), 10).unwrap();
     assert_eq!(ids(&events), [event.id, rescued.id]);

@@ -185,30 +185,17 @@ impl Outlets {
     /// Claims anew what waits in each outlet that has a backlog, and has it post what no living process posts for it.
     ///
     /// # Errors
-    /// Returns an error if the backlog cannot be read or written.
+    /// Returns the first error of a backlog that cannot be read or written; the other outlets have claimed theirs.
     pub(super) fn claim_posts(
         &mut self,
         destination: &mut dyn Destination,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        for outlet in &mut self.list {
-            let Some(room) = outlet.room() else {
-                continue;
-            };
-            let waiting = outlet.waiting();
-            if !waiting.is_empty() {
-                destination.keep(&[StoreEntry::Unposted(UnpostedEvents {
-                    outlet: outlet.name(),
-                    waiting,
-                    claimed_until: claim_end(now),
-                    settled: Vec::new(),
-                })])?;
-            }
-            // Room is left for what happens now.
-            let claimed = destination.claim_unposted(outlet.name(), now, room / 2)?;
-            outlet.post_again(&claimed);
-        }
-        Ok(())
+        let claimed = self
+            .list
+            .iter_mut()
+            .map(|outlet| claim_for(&mut **outlet, destination, now));
+        claimed.fold(Ok(()), Result::and)
     }
 
     /// Waits a moment for the outlets to take the last events.
@@ -238,6 +225,29 @@ impl Outlets {
         }
         losses
     }
+}
+
+fn claim_for(
+    outlet: &mut dyn Outlet,
+    destination: &mut dyn Destination,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let Some(room) = outlet.room() else {
+        return Ok(());
+    };
+    let waiting = outlet.waiting();
+    if !waiting.is_empty() {
+        destination.keep(&[StoreEntry::Unposted(UnpostedEvents {
+            outlet: outlet.name(),
+            waiting,
+            claimed_until: claim_end(now),
+            settled: Vec::new(),
+        })])?;
+    }
+    // Room is left for what happens now.
+    let claimed = destination.claim_unposted(outlet.name(), now, room / 2)?;
+    outlet.post_again(&claimed);
+    Ok(())
 }
 
 fn lost_at(place: &str, count: u64, cause: String, now: Timestamp) -> Event {

@@ -1,5 +1,7 @@
 //! Events that the receiver of an outlet has not acknowledged: they are in the store, for each outlet by itself, and are
 //! posted by whoever claims them. A claim expires where its process died.
+//!
+//! Those of the webhook are in a table of their own, in which wrappers of a version without other outlets still write.
 
 use mcpmon_model::Timestamp;
 use rusqlite::{Connection, params};
@@ -14,6 +16,14 @@ const CLAIM: i64 = 180 * 1_000_000_000;
 /// was wrong.
 const UNCLAIMED: &str = "outlet = ?1 AND (claimed_until <= ?2 OR claimed_until > ?2 + ?3)";
 
+/// Returns the table with the backlog of an outlet.
+fn table(outlet: &str) -> &'static str {
+    match outlet {
+        super::webhook::NAME => "unposted",
+        _ => "unposted_elsewhere",
+    }
+}
+
 /// Returns the expiry of a claim that is made now.
 pub(crate) const fn claim_end(now: Timestamp) -> Timestamp {
     Timestamp(now.0.saturating_add(CLAIM))
@@ -21,10 +31,11 @@ pub(crate) const fn claim_end(now: Timestamp) -> Timestamp {
 
 /// Keeps which events are still to be posted, and forgets those that are settled.
 pub(crate) fn keep(connection: &Connection, unposted: &UnpostedEvents) -> rusqlite::Result<()> {
-    let mut upsert = connection.prepare_cached(
-        "INSERT INTO unposted (outlet, event_id, timestamp, claimed_until) VALUES (?1, ?2, ?3, ?4) \
-             ON CONFLICT (outlet, event_id) DO UPDATE SET claimed_until = excluded.claimed_until",
-    )?;
+    let mut upsert = connection.prepare_cached(&format!(
+        "INSERT INTO {} (outlet, event_id, timestamp, claimed_until) VALUES (?1, ?2, ?3, ?4) \
+             ON CONFLICT DO UPDATE SET claimed_until = excluded.claimed_until",
+        table(unposted.outlet)
+    ))?;
     for (id, at) in &unposted.waiting {
         let (id, until) = (id.to_string(), unposted.claimed_until.0);
         upsert.execute(params![unposted.outlet, id, at.0, until])?;
@@ -37,7 +48,10 @@ pub(crate) fn keep(connection: &Connection, unposted: &UnpostedEvents) -> rusqli
 
 fn forget(connection: &Connection, outlet: &str, id: &str) -> rusqlite::Result<usize> {
     connection
-        .prepare_cached("DELETE FROM unposted WHERE outlet = ?1 AND event_id = ?2")?
+        .prepare_cached(&format!(
+            "DELETE FROM {} WHERE outlet = ?1 AND event_id = ?2",
+            table(outlet)
+        ))?
         .execute([outlet, id])
 }
 
@@ -48,9 +62,10 @@ pub(crate) fn claim(
     now: Timestamp,
     max: usize,
 ) -> rusqlite::Result<ClaimedPosts> {
+    let table = table(outlet);
     let removed = connection
         .prepare_cached(&format!(
-            "DELETE FROM unposted WHERE outlet = ?1 AND event_id IN (SELECT event_id FROM unposted WHERE {UNCLAIMED} \
+            "DELETE FROM {table} WHERE outlet = ?1 AND event_id IN (SELECT event_id FROM {table} WHERE {UNCLAIMED} \
                  ORDER BY timestamp DESC, event_id DESC LIMIT -1 OFFSET ?4)"
         ))?
         .execute(params![outlet, now.0, CLAIM, MAX_UNCLAIMED])?;
@@ -60,7 +75,7 @@ pub(crate) fn claim(
     };
     let waiting: Vec<(String, i64)> = connection
         .prepare_cached(&format!(
-            "SELECT event_id, timestamp FROM unposted WHERE {UNCLAIMED} ORDER BY timestamp, event_id LIMIT ?4"
+            "SELECT event_id, timestamp FROM {table} WHERE {UNCLAIMED} ORDER BY timestamp, event_id LIMIT ?4"
         ))?
         .query_map(
             params![outlet, now.0, CLAIM, i64::try_from(max).unwrap_or(i64::MAX)],
@@ -76,7 +91,9 @@ pub(crate) fn claim(
         let event = select.query_map(params![at, id], row::read)?.next().transpose()?;
         if let Some(event) = event {
             connection
-                .prepare_cached("UPDATE unposted SET claimed_until = ?3 WHERE outlet = ?1 AND event_id = ?2")?
+                .prepare_cached(&format!(
+                    "UPDATE {table} SET claimed_until = ?3 WHERE outlet = ?1 AND event_id = ?2"
+                ))?
                 .execute(params![outlet, id, claim_end(now).0])?;
             claimed.events.push(event);
         } else {
@@ -97,9 +114,17 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000_000_000_000);
 
     fn waiting(ids: impl IntoIterator<Item = u128>, claimed_until: Timestamp) -> StoreEntry {
+        waiting_for("webhook", ids, claimed_until)
+    }
+
+    fn waiting_for(
+        outlet: &'static str,
+        ids: impl IntoIterator<Item = u128>,
+        claimed_until: Timestamp,
+    ) -> StoreEntry {
         let at = sample::denied("files").timestamp;
         StoreEntry::Unposted(UnpostedEvents {
-            outlet: "webhook",
+            outlet,
             waiting: ids.into_iter().map(|id| (Uuid::from_u128(id), at)).collect(),
             claimed_until,
             settled: Vec::new(),
@@ -137,6 +162,35 @@ mod tests {
         store.keep(&[settled]).unwrap();
         // A clock that is set back makes no claim eternal.
         assert_eq!(claimed(&mut store, Timestamp(0)), (vec![2], 0));
+    }
+
+    #[test]
+    fn what_waits_for_an_outlet_is_no_others() {
+        let (_directory, mut store) = sample::store();
+        let outlets = ["webhook", "first", "second"];
+        store.keep(&[event(1), event(2)]).unwrap();
+        for outlet in outlets {
+            for until in [NOW, Timestamp(0)] {
+                store.keep(&[waiting_for(outlet, [1, 2], until)]).unwrap();
+            }
+        }
+        for outlet in outlets {
+            let claimed = store.claim_unposted(outlet, NOW, 1).unwrap();
+            let ids: Vec<u128> = claimed.events.iter().map(|event| event.id.as_u128()).collect();
+            assert_eq!((ids, claimed.lost), (vec![1], 0), "{outlet}");
+            let settled = StoreEntry::Unposted(UnpostedEvents {
+                outlet,
+                waiting: Vec::new(),
+                claimed_until: NOW,
+                settled: vec![Uuid::from_u128(1)],
+            });
+            store.keep(&[settled]).unwrap();
+        }
+        for outlet in outlets {
+            let claimed = store.claim_unposted(outlet, NOW, 10).unwrap();
+            let ids: Vec<u128> = claimed.events.iter().map(|event| event.id.as_u128()).collect();
+            assert_eq!((ids, claimed.lost), (vec![2], 0), "{outlet}");
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ use super::{
     signature::{ID, SIGNATURE, SigningKey, TIMESTAMP},
 };
 
+/// The name of its outlet.
+pub(super) const NAME: &str = "webhook";
 /// Longest time for one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -76,7 +78,7 @@ impl OutletKeys for WebhookKeys {
 /// # Errors
 /// Returns an error if no thread can be started.
 pub(super) fn start(settings: &WebhookSettings) -> std::io::Result<Posting> {
-    Posting::start("webhook", settings.min_severity, receiver(settings))
+    Posting::start(NAME, settings.min_severity, receiver(settings))
 }
 
 /// The receiver, or the reason why there is none.

@@ -204,20 +204,47 @@ fn what_a_process_that_ends_could_not_post_is_left_for_the_next_one() {
     assert_eq!(webhook.take_lost(), None);
 }
 
-#[test]
-fn what_one_receiver_acknowledges_is_still_another_ones() {
-    let start = |name, url: String| {
+/// Outlets of these names and addresses.
+fn posting<const N: usize>(outlets: [(&'static str, String); N]) -> Outlets {
+    let start = |(name, url)| {
         let receiver = webhook::receiver(&WebhookSettings {
             url,
             key_file: None,
             min_severity: Severity::High,
         });
-        Posting::start(name, Severity::High, receiver).unwrap()
+        Box::new(Posting::start(name, Severity::High, receiver).unwrap()) as _
     };
-    let both = |first: String, second: String| Outlets {
-        list: vec![Box::new(start("first", first)), Box::new(start("second", second))],
+    Outlets {
+        list: outlets.map(start).into(),
         told_at: None,
-    };
+    }
+}
+
+#[test]
+fn an_outlet_whose_backlog_cannot_be_read_stops_no_other() {
+    let (_directory, mut store) = sample::store();
+    let event = event(1, Severity::High);
+    let waiting = StoreEntry::Unposted(UnpostedEvents {
+        outlet: "other",
+        waiting: vec![(event.id, event.timestamp)],
+        claimed_until: Timestamp(0),
+        settled: Vec::new(),
+    });
+    store.keep(&[StoreEntry::Event(event.clone()), waiting]).unwrap();
+    store
+        .write_outside(|connection| connection.execute_batch("DROP TABLE unposted"))
+        .unwrap();
+    let (nothing, _told) = server(Vec::new());
+    let (taken, told) = server(vec!["200 OK"]);
+    let mut outlets = posting([("webhook", nothing), ("other", taken)]);
+    outlets.claim_posts(&mut store, now()).unwrap_err();
+    assert_eq!(received(&told), event);
+    outlets.finish(true);
+}
+
+#[test]
+fn what_one_receiver_acknowledges_is_still_another_ones() {
+    let both = |first, second| posting([("first", first), ("second", second)]);
     let (_directory, mut store) = sample::store();
     let event = event(1, Severity::High);
     let mut entries = vec![StoreEntry::Event(event.clone())];
