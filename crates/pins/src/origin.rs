@@ -14,6 +14,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
+use serde_json::Value;
 
 use super::{locks, python::normalise, registry_entry, root::Root};
 
@@ -35,8 +36,14 @@ struct NpmNote {
     version: Option<String>,
     resolved: Option<String>,
     integrity: Option<String>,
-    #[serde(rename = "mcpName")]
+    #[serde(rename = "mcpName", default, deserialize_with = "if_text")]
     registry_name: Option<String>,
+}
+
+/// A member that is left out unless it is a text: what else it is spoils no other one.
+pub(super) fn if_text<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<String>, D::Error> {
+    let value = Value::deserialize(reader)?;
+    Ok(value.as_str().map(str::to_owned))
 }
 
 /// The origin of an npm package, by the lock file that npm keeps in the outermost `node_modules`, or by its own
@@ -336,6 +343,7 @@ mod tests {
     #[test_case("/y/node_modules/mail", "/y" => "mail 2.0.0 https://r.example/m.tgz sha512-YY=="; "by yarn")]
     #[test_case("/z/node_modules/mail", "/z" => "mail 2.0.0 - -"; "beside the lock file of a yarn that did not install it")]
     #[test_case("/x/node_modules/unlocked", "/x" => "unlocked 4.0.0 - -"; "by its own description")]
+    #[test_case("/x/node_modules/misnamed", "/x" => "misnamed 5.0.0 - -"; "a registry name that is no text")]
     #[test_case("/x/node_modules/nothing", "/x" => "none"; "no version")]
     #[test_case("/x/src", "/x/src" => "none"; "a checkout")]
     fn npm(package: &str, base: &str) -> String {
@@ -344,6 +352,10 @@ mod tests {
             (
                 "x/node_modules/unlocked/package.json",
                 r#"{"name":"unlocked","version":"4.0.0"}"#,
+            ),
+            (
+                "x/node_modules/misnamed/package.json",
+                r#"{"name":"misnamed","version":"5.0.0","mcpName":{"a":1}}"#,
             ),
             ("x/src/package.json", r#"{"name":"own","version":"0.0.1"}"#),
             (

@@ -17,6 +17,8 @@ use super::{
 const SERVER_JSON: &str = "server.json";
 /// Marks the name in the description of a Python distribution.
 const NAME_MARK: &str = "mcp-name:";
+/// Most parts of the path of its `server.json` inside `site-packages`.
+const MAX_DEPTH: usize = 2;
 /// Longest name, bytes.
 const MAX_NAME: usize = 200;
 
@@ -24,6 +26,7 @@ const MAX_NAME: usize = 200;
 #[derive(Debug, Deserialize)]
 struct ServerJson {
     name: String,
+    #[serde(default, deserialize_with = "origin::if_text")]
     version: Option<String>,
 }
 
@@ -34,8 +37,12 @@ pub(super) fn of_node(root: &Root, package: &Path, own: Option<&str>) -> Option<
 
 /// The entry of a Python distribution with this `.dist-info`, by its description and the files that it installed.
 pub(super) fn of_python(root: &Root, metadata: &Path, description: &str) -> Option<RegistryEntry> {
-    let marked = description.split_once(NAME_MARK).map(|(_, rest)| rest);
-    let own = marked.and_then(|rest| rest.split_whitespace().next());
+    // The text may explain the mark before it has one.
+    let mut marked = description
+        .split(NAME_MARK)
+        .skip(1)
+        .filter_map(|rest| rest.lines().next()?.split_whitespace().next());
+    let own = marked.find(|name| is_name(name));
     entry(root, own, installed(root, metadata))
 }
 
@@ -66,14 +73,15 @@ fn entry(root: &Root, own: Option<&str>, file: Option<PathBuf>) -> Option<Regist
     })
 }
 
-/// The `server.json` among the files that a distribution lists as its own
-/// (<https://packaging.python.org/en/latest/specifications/recording-installed-packages/>).
+/// The `server.json` at the top of a package, or beside it, among the files that a distribution lists as its own: one below
+/// is that of a package it carries along (<https://packaging.python.org/en/latest/specifications/recording-installed-packages/>).
 fn installed(root: &Root, metadata: &Path) -> Option<PathBuf> {
     let record = origin::text(root, &metadata.join("RECORD"), MAX_NOTE)?;
     let paths = record.lines().filter_map(|line| line.split(',').next());
     let mut named = paths
         .map(Path::new)
-        .filter(|path| path.ends_with(SERVER_JSON) && path.components().all(is_below));
+        .filter(|path| path.ends_with(SERVER_JSON) && path.components().all(is_below))
+        .filter(|path| path.components().count() <= MAX_DEPTH);
     Some(metadata.parent()?.join(named.next()?))
 }
 
@@ -119,6 +127,7 @@ mod tests {
     #[test_case(Some("io.github.acme/other"), MAIL => "io.github.acme/other - /p/server.json"; "a file of another server")]
     #[test_case(None, r#"{"name": "mail", "version": "1"}"# => "none"; "a file of something else")]
     #[test_case(None, r#"{"name": "io.github.acme/mail", "version": "1\u202e"}"# => "io.github.acme/mail - /p/server.json"; "a version that turns what follows around")]
+    #[test_case(None, r#"{"name": "io.github.acme/mail", "version": 1}"# => "io.github.acme/mail - /p/server.json"; "a version that is no text")]
     #[test_case(Some("acme\u{202e}/mail"), "{" => "none"; "a name that turns what follows around and a file that is cut off")]
     fn npm(own: Option<&str>, file: &str) -> String {
         let fixture = Fixture::of(&[("p/server.json", file)]).unwrap();
@@ -127,13 +136,15 @@ mod tests {
 
     #[test_case("", &[] => "none"; "neither")]
     #[test_case("<!-- mcp-name: io.github.acme/mail -->", &[] => "io.github.acme/mail - -"; "its own name")]
+    #[test_case("Put `mcp-name: NAME` here.\n\nmcp-name:\nmcp-name: io.github.acme/mail\nmcp-name: io.github.acme/late", &[] => "io.github.acme/mail - -"; "the first that is a name")]
+    #[test_case("", &[("mail/_vendor/server.json", MAIL)] => "none"; "the file of a package that it carries along")]
     #[test_case("mcp-name:", &[("mail/server.json", MAIL)] => "io.github.acme/mail 1.2.0 /s/mail/server.json"; "a file and no name")]
     #[test_case("mcp-name: io.github.acme/mail", &[("mail/server.json", MAIL)] => "io.github.acme/mail 1.2.0 /s/mail/server.json"; "both")]
     #[test_case("", &[("other/server.json", MAIL)] => "none"; "the file of another distribution")]
     #[test_case("", &[("../out/server.json", MAIL)] => "none"; "a file that is elsewhere")]
     fn pypi(description: &str, more: &[(&str, &str)]) -> String {
-        let record =
-            "mail/__init__.py,sha256=aa,1\n../out/server.json,sha256=bb,2\nmail/server.json,sha256=cc,3\n";
+        let record = "mail/__init__.py,sha256=aa,1\n../out/server.json,sha256=bb,2\n\
+            mail/_vendor/server.json,sha256=dd,4\nmail/server.json,sha256=cc,3\n";
         let mut files = vec![("s/mail-1.dist-info/RECORD".to_owned(), record)];
         files.extend(more.iter().map(|(name, content)| (format!("s/{name}"), *content)));
         let files: Vec<(&str, &str)> = files.iter().map(|(name, content)| (&**name, *content)).collect();
