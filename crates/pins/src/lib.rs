@@ -43,6 +43,7 @@ pub use self::{
     names::NameCounts,
     package::{PackageError, PackageLimits},
     process::{Executable, Process, ProcessError},
+    python::normalise,
     quota::{WatchQuota, WatchShare},
     root::{EntryKind, FoundFile, Root},
     watch::{MAX_MARKED, MAX_WATCHED, Touched, Watch},

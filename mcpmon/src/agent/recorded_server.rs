@@ -23,7 +23,7 @@ const MAX_SERVER_JSON: u64 = 1 << 20;
 /// What is recorded of a server.
 #[derive(Debug)]
 pub(crate) struct RecordedServer {
-    /// Its definitions.
+    /// What it listed last to the user of that start.
     pub(crate) listed: Vec<InspectedDefinition>,
     /// Its latest start.
     pub(crate) start: Option<RecordedStart>,
@@ -62,16 +62,26 @@ impl RecordedServer {
         id: &str,
         loaded: &LoadedConfiguration,
     ) -> Result<Option<Self>, RecordedServerError> {
-        let records = store.definitions(&Selection {
-            server: Some(id.to_owned()),
-            ..Selection::default()
-        })?;
         let starts = Filter {
             types: vec![EventType::ServerStarted.as_str().to_owned()],
             server: Some(id.to_owned()),
             ..Filter::default()
         };
-        let start = store.events(&starts, 1)?.pop().map(RecordedStart::of);
+        let start = store.events(&starts, 1)?.pop();
+        let uid = start
+            .as_ref()
+            .and_then(|start| start.process.as_ref())
+            .and_then(|process| process.uid);
+        let mut records = store.definitions(&Selection {
+            server: Some(id.to_owned()),
+            uid,
+            ..Selection::default()
+        })?;
+        // Without a start it is the user's who had it list something last.
+        let latest = records.iter().max_by_key(|record| record.last_seen);
+        if let Some(uid) = uid.or_else(|| latest.map(|record| record.key.identity.uid)) {
+            records.retain(|record| record.key.identity.uid == uid);
+        }
         if records.is_empty() && start.is_none() {
             return Ok(None);
         }
@@ -88,7 +98,7 @@ impl RecordedServer {
         let listed = records.iter().map(|record| inspected(record, &scanner, &scene));
         Ok(Some(Self {
             listed: listed.collect(),
-            start,
+            start: start.map(RecordedStart::of),
         }))
     }
 }
@@ -135,5 +145,52 @@ impl RecordedStart {
         let text = Root::at(Path::new("/")).ok()?.read(&file, MAX_SERVER_JSON).ok()?;
         let card = ServerCard::parse(&String::from_utf8_lossy(&text));
         Some((file, card))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_config::{LocalConfig, Search, Trust, load};
+    use mcpmon_model::Event;
+    use mcpmon_store::{Destination as _, StoreEntry, sample};
+    use test_case::test_case;
+
+    use super::*;
+
+    fn started(second: i64, uid: Option<u32>) -> Event {
+        let mut event = sample::at(second, sample::started("files", 2));
+        event.process.as_mut().expect("a process").uid = uid;
+        event
+    }
+
+    fn listed(second: i64, uid: u32, tool: &str) -> DefinitionRecord {
+        let text = format!(r#"{{"name":"{tool}"}}"#);
+        let mut record = sample::definition("files", tool, &text);
+        record.key.identity.uid = uid;
+        record.last_seen = Timestamp(record.last_seen.0 + second);
+        record
+    }
+
+    #[test_case(&[(1, Some(1000)), (2, Some(1001))] => vec!["theirs"]; "of the latest start")]
+    #[test_case(&[(1, Some(1001)), (2, Some(1000))] => vec!["mine"]; "of another one")]
+    #[test_case(&[(1, Some(1002))] => Vec::<String>::new(); "one to whom nothing was listed")]
+    #[test_case(&[(1, None)] => vec!["theirs"]; "a start whose user is not known")]
+    #[test_case(&[] => vec!["theirs"]; "no start")]
+    fn lists_are_those_of_one_user(starts: &[(i64, Option<u32>)]) -> Vec<String> {
+        let (directory, mut store) = sample::store();
+        sample::fill(
+            &mut store,
+            starts.iter().map(|(second, uid)| started(*second, *uid)),
+        );
+        let records = [listed(1, 1000, "mine"), listed(2, 1001, "theirs")];
+        store.keep(&records.map(StoreEntry::Definition)).expect("kept");
+        let file = directory.path().join("mcpmon.yaml");
+        std::fs::write(&file, "version: 1\n").expect("written");
+        let search = Search::of_process(Some(file), LocalConfig::Ignore);
+        let loaded = load(&search, Trust::Anyone).expect("a policy");
+        let reader = StoreReader::open(store.path()).expect("a reader");
+        let found = RecordedServer::read(&reader, "files", &loaded).expect("it is read");
+        let found = found.expect("it is recorded").listed.into_iter();
+        found.map(|definition| definition.name).collect()
     }
 }

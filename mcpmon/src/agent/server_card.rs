@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use mcpmon_model::{DefinitionKind, Ecosystem, PackageOrigin};
+use mcpmon_pins::normalise;
 use serde_json::Value;
 
 use super::inspection::{InspectedDefinition, ServerOffer};
@@ -96,7 +97,10 @@ impl ServerCard {
     /// Adds what differs between the packages of the card and the one that is installed.
     fn compare_package(&self, origin: &PackageOrigin, differences: &mut Vec<CardDifference>) {
         if let Some(entry) = &origin.registry_entry {
-            compare("registry name", self.text("name"), Some(&entry.name), differences);
+            // One without a namespace is what the server calls itself.
+            let name = self.0.get("name").and_then(Value::as_str);
+            let name = name.filter(|name| name.contains('/'));
+            compare("registry name", name, Some(&entry.name), differences);
         }
         let kind = match origin.ecosystem {
             Ecosystem::Npm => "npm",
@@ -185,7 +189,7 @@ impl ServerCard {
 fn spelling(ecosystem: Ecosystem, name: &str) -> String {
     match ecosystem {
         Ecosystem::Npm => name.to_owned(),
-        Ecosystem::Pypi => name.to_ascii_lowercase().replace(['_', '.'], "-"),
+        Ecosystem::Pypi => normalise(name),
     }
 }
 
@@ -326,6 +330,7 @@ mod tests {
     #[test_case(Ecosystem::Npm, "@acme/mail", "1.1.0", None => "version of the npm package: 1.2.0, 1.1.0"; "another version")]
     #[test_case(Ecosystem::Npm, "@evil/mail", "1.2.0", None => "npm package: @acme/mail, @evil/mail"; "another package")]
     #[test_case(Ecosystem::Npm, "@acme/mail", "1.2.0", Some("io.github.evil/mail") => "registry name: io.github.acme/mail, io.github.evil/mail"; "a package of another server")]
+    #[test_case(Ecosystem::Pypi, "acme-._mail", "1.1.0", None => "version of the pypi package: 1.2.0, 1.1.0; digest of its archive: ab, cd"; "another spelling")]
     #[test_case(Ecosystem::Pypi, "Acme_Mail", "1.2.0", None => "digest of its archive: ab, cd"; "another archive")]
     fn installed_packages(ecosystem: Ecosystem, name: &str, version: &str, entry: Option<&str>) -> String {
         let origin = PackageOrigin {
@@ -350,6 +355,27 @@ mod tests {
             )
         });
         found.collect::<Vec<_>>().join("; ")
+    }
+
+    #[test_case(r#"{"serverInfo":{"name":"mail"},"name":"io.github.acme/mail"}"# => 0; "its own name beside that of the registry")]
+    #[test_case(r#"{"serverInfo":{"name":"mail"}}"# => 0; "its own name")]
+    #[test_case(r#"{"name":"mail"}"# => 0; "its own name where that of the registry would be")]
+    #[test_case(r#"{"serverInfo":{"name":"mail"},"name":"io.github.evil/mail"}"# => 1; "another one")]
+    fn names_in_the_registry(card: &str) -> usize {
+        let origin = PackageOrigin {
+            ecosystem: Ecosystem::Npm,
+            name: "mail".to_owned(),
+            version: "1".to_owned(),
+            resolved: None,
+            integrity: None,
+            registry_entry: Some(RegistryEntry {
+                name: "io.github.acme/mail".to_owned(),
+                version: None,
+                file: None,
+            }),
+        };
+        let card = ServerCard::parse(card).expect("a card");
+        card.differences_of_recorded(Some(&origin), &[]).len()
     }
 
     #[test]

@@ -129,8 +129,8 @@ fn distribution_name(entry: &str) -> Option<String> {
     Some(normalise(stem.split('-').next().unwrap_or(stem)))
 }
 
-/// A name as PEP 503 compares it: lower case, runs of `-`, `_` and `.` as one dash.
-pub(crate) fn normalise(name: &str) -> String {
+/// Returns the name of a Python distribution as PEP 503 compares it: lower case, runs of `-`, `_` and `.` as one dash.
+pub fn normalise(name: &str) -> String {
     let mut normalised = String::with_capacity(name.len());
     for c in name.chars() {
         match c {

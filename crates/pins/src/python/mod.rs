@@ -19,7 +19,8 @@ use std::{
 
 use mcpmon_model::{Manifest, PackageOrigin};
 
-pub(super) use self::{distribution::normalise, script::without_interpreter};
+pub use self::distribution::normalise;
+pub(super) use self::script::without_interpreter;
 use self::{
     distribution::{Index, path_lines},
     environment::{Environment, EnvironmentScope},
