@@ -25,7 +25,7 @@ use crate::{
 /// The version of the first packages, which the real ones replace.
 const OLD: &str = "0.0.1";
 /// Far longer than it takes under software emulation beside other load.
-const LIMIT: Duration = Duration::from_secs(2400);
+const LIMIT: Duration = Duration::from_secs(7200);
 /// The root is in memory, and so are the archive that it is unpacked from and, for SELinux, a second one.
 const MEMORY: &str = "4096";
 const PARAMETERS: &str = "systemd.show_status=0 systemd.wants=acceptance.service quiet";
