@@ -224,7 +224,7 @@ install_files() {
         if ! getent group mcpmon >/dev/null; then
             groupadd --system mcpmon
         fi
-        # Before the service is started, whose unit names the profile.
+        # Before the service is started, whose unit may name the profile.
         if has_apparmor; then
             apparmor_parser --replace --skip-read-cache --write-cache "$profile" || true
         fi

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use mcpmon_detect::launch::LaunchRules;
+use mcpmon_detect::launch::{LaunchRules, Stage};
 use mcpmon_model::Exec;
+
+use crate::gated::last_component;
 
 /// A script that was executed, and the scripts that interpret it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,11 @@ impl ScriptChain {
     /// it is to interpret.
     pub(super) fn of(exec: &Exec) -> Option<Self> {
         let argv = &exec.argv;
+        // A program of that name may be told its own path; what an interpreter is told is no chain.
+        let executed = last_component(&exec.filename);
+        if executed == last_component(argv.first()?) || LaunchRules::stage(&[executed]) != Stage::Program {
+            return None;
+        }
         let end = 2 + argv.iter().skip(2).position(|word| *word == exec.filename)?;
         let first = LaunchRules::scripts(&argv[..end]).into_iter().next()?.path?;
         let start = 1 + argv[1..end].iter().position(|word| *word == first)?;
@@ -44,8 +51,10 @@ impl ScriptChain {
     fn between(exec: &Exec, start: usize, end: usize) -> Self {
         let argv = &exec.argv;
         let without = |words: &[String]| [&words[..start], &words[end..]].concat();
-        let is_option = |word: &&String| word.starts_with('-');
-        let between = argv[start..end].iter().filter(|word| !is_option(word));
+        // The kernel puts an argument of each `#!` line beside its path; that may be a word for the interpreter.
+        let between = argv[start..end]
+            .iter()
+            .filter(|word| word.contains('/') && !word.starts_with('-'));
         Self {
             script: argv[end].clone(),
             interpreters: between.cloned().collect(),
@@ -98,6 +107,9 @@ mod tests {
     #[test_case("/usr/bin/env node /o/server", "/o/server" => None; "env alone")]
     #[test_case("/usr/bin/python3 /o/server /o/file", "/usr/bin/python3" => None; "an interpreter")]
     #[test_case("/o/server a /o/server", "/o/server" => None; "a program")]
+    #[test_case("/usr/bin/node /opt/s.js --node /usr/bin/node", "/usr/bin/node" => None; "an interpreter that is told its path")]
+    #[test_case("python /opt/s.py /usr/bin/python3", "/usr/bin/python3" => None; "an interpreter by a link that is told its path")]
+    #[test_case("/bin/sh /o/run serve /o/server", "/o/server" => Some("/o/run: /bin/sh /o/server".to_owned()); "a word for the interpreter")]
     fn chains(line: &str, script: &str) -> Option<String> {
         ScriptChain::of(&exec(line, script)).as_ref().map(shown)
     }

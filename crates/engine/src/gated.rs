@@ -81,7 +81,10 @@ pub(super) struct LearnedNames {
 impl LearnedNames {
     /// Learns from an accepted start; returns whether that is news.
     pub(super) fn learn(&mut self, key: &PinKey, serving: &ServingProcess) -> bool {
-        let names = without_clients(key, names_of_start(&serving.comm, &serving.stage));
+        // Who runs a server by the loader does not mean whatever else that runs.
+        let loaded = serving.loaded.as_deref().map(last_component);
+        let comm = loaded.unwrap_or(&serving.comm);
+        let names = without_clients(key, names_of_start(comm, &serving.stage));
         let known = self.of.entry(key.clone()).or_default();
         let before = known.len();
         for name in names {
@@ -228,7 +231,7 @@ fn file_name(path: &Path) -> &str {
         .unwrap_or_default()
 }
 
-fn last_component(name: &str) -> &str {
+pub(super) fn last_component(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 

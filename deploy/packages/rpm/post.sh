@@ -1,5 +1,5 @@
 systemd-sysusers mcpmon.conf || :
-# Before the service is started, whose unit names the profile.
+# Before the service is started, whose unit may name the profile.
 if aa-enabled --quiet 2>/dev/null; then
     apparmor_parser --replace --skip-read-cache --write-cache /etc/apparmor.d/mcpmon || :
 fi

@@ -58,6 +58,10 @@ confined() { aa-exec --profile mcpmon -- "$@"; }
 # The service has a profile, and what users run has none.
 confined_by_apparmor() {
     local form=$1 program=$2 wrapper places="/root/pages /run/mcpmon/pages"
+    mkdir -p /etc/systemd/system/mcpmon.service.d
+    printf '[Service]\nAppArmorProfile=-mcpmon\n' >/etc/systemd/system/mcpmon.service.d/apparmor.conf
+    systemctl daemon-reload
+    check "$form: confined: the service starts" systemctl restart mcpmon
     check "$form: confined: the service is" is "$(confinement "$(main_pid)")" "mcpmon (enforce)"
     check "$form: confined: and reloads its configuration" systemctl reload mcpmon
     cp /bin/sleep /tmp/server
@@ -212,6 +216,7 @@ lifecycle() {
     check "$form: purge" "${form}_purge"
     check "$form: purged: no records" not test -e /var/lib/mcpmon
     if [ "$MODULE" = apparmor ]; then
+        rm -r /etc/systemd/system/mcpmon.service.d
         check "$form: purged: no profile" not grep -q '^mcpmon ' /sys/kernel/security/apparmor/profiles
     fi
     rm -rf /etc/mcpmon
