@@ -20,10 +20,10 @@ const SERVER_JSON: &str = "server.json";
 /// Largest `server.json`, bytes.
 const MAX_SERVER_JSON: u64 = 1 << 20;
 
-/// What is recorded of a server.
+/// The record of a server.
 #[derive(Debug)]
 pub(crate) struct RecordedServer {
-    /// What it listed last to the user of that start.
+    /// The definitions that it listed last to the user of that start.
     pub(crate) listed: Vec<InspectedDefinition>,
     /// Its latest start.
     pub(crate) start: Option<RecordedStart>,
@@ -41,7 +41,7 @@ pub(crate) struct RecordedStart {
     is_in_container: bool,
 }
 
-/// What is recorded cannot be told.
+/// The reason why the record of a server cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordedServerError {
     /// The store.

@@ -223,6 +223,7 @@ impl Watch {
         watched
             .interests
             .entry(descriptor)
+            .and_modify(|interest| interest.timed &= timed)
             .or_insert_with(|| Interest::of(path, timed));
         if !has_others && watched.interests.len() > before {
             watched.marked += 1;

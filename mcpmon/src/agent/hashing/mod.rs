@@ -251,7 +251,7 @@ fn watch_gap(watch: &Watch) -> Option<String> {
     }
     watch.is_crowded().then(|| {
         format!(
-            "not all files of a server's code are watched by themselves: writes through a name elsewhere are found by the comparison \
+            "not all files of a server's code are watched by themselves, which are more than one server may have or than there is room for: writes through a name elsewhere are found by the comparison \
              two seconds after its start; {REMEDY}"
         )
     })

@@ -39,7 +39,7 @@ pub(super) struct Watches {
     /// Their number, by user.
     counts: Mutex<BTreeMap<u32, usize>>,
     quota: Arc<WatchQuota>,
-    /// What the watches noted of files that are not watched by themselves, for later comparisons.
+    /// The names of files that are not watched by themselves, for later comparisons.
     names: Mutex<BTreeMap<InstanceId, Weak<NameCounts>>>,
 }
 

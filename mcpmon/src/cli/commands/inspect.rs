@@ -170,7 +170,7 @@ fn asked(
     Ok((inspected, differences.len()))
 }
 
-/// What is recorded of a server that is not remote for this reason.
+/// Reads the record of a server that is not remote for this reason.
 fn recorded(
     server: &str,
     reason: DestinationError,

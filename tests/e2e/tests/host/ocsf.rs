@@ -1,4 +1,4 @@
-//! What a root daemon writes in the form of OCSF, of what the kernel and wrappers see, in files that are put aside.
+//! The files of a root daemon in the form of OCSF: events of the kernel and of wrappers, through rotations.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
