@@ -145,8 +145,10 @@ impl Monitor {
         instance.leave_shell(exec.process);
         let is_installed = is_installed_entry(&stage, &instance.name);
         match stage {
-            // Package managers probe interpreters with inline code before they start the server.
-            Stage::Launcher | Stage::Inline => return judgement,
+            Stage::Launcher => return judgement,
+            // Package managers probe interpreters with inline code before they start the server; a server that is declared by its
+            // code may come from a shim of its interpreter.
+            Stage::Inline if launch.is_none() => return judgement,
             Stage::Shell { .. } => {
                 if launch.is_some() || is_installed {
                     instance
@@ -155,7 +157,11 @@ impl Monitor {
                 }
                 return judgement;
             }
-            Stage::Script { .. } | Stage::Module { .. } | Stage::Program | Stage::Container { .. } => {}
+            Stage::Script { .. }
+            | Stage::Module { .. }
+            | Stage::Program
+            | Stage::Container { .. }
+            | Stage::Inline => {}
         }
         // A shell serves only until it starts what does.
         let serving = instance.serving().filter(|serving| !serving.is_shell());

@@ -1577,6 +1577,17 @@ fn a_shell_left_alone_serves_where_the_launch_names_it(policy: Policy, argv: &[&
 }
 
 #[test]
+fn code_that_is_declared_serves_behind_a_shim_of_its_interpreter() {
+    let mut world = World::new(declared_shell("python3", &["-c", "serve()"]));
+    world.exec(10, 9, "env bash /shims/python3 -c serve()");
+    world.exec_in(Some(FIRST), 10, 9, "bash /libexec/pyenv exec python3 -c serve()");
+    let probe = world.exec_in(Some(FIRST), 11, 10, "/versions/3/bin/python3 -c probe()");
+    assert_eq!(effects(&probe), [""; 0], "other code is no server");
+    let serving = world.exec_in(Some(FIRST), 10, 9, "/versions/3/bin/python3 -c serve()");
+    assert!(effects(&serving).contains(&"hash 10".to_owned()), "{serving:?}");
+}
+
+#[test]
 fn a_shell_with_a_child_does_not_serve_until_it_is_alone_again() {
     let mut world = World::new(Policy::default());
     world.exec(10, 9, "sh /srv/mcp-server-x.sh");
