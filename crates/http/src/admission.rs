@@ -16,7 +16,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The listener on which a request came in.
 #[derive(Clone, Debug)]
 pub(super) struct ListenerEntry {
-    /// True if names of this host are all that it can rightly be called by.
+    /// True if the listener can rightly be addressed by names of this host only.
     pub(super) loopback: bool,
     /// The token that a client must present.
     pub(super) token: Option<Token>,
@@ -27,19 +27,19 @@ pub(super) struct ListenerEntry {
 /// The reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RequestRefusal {
-    /// Of a page in a browser.
+    /// The request comes from a web page: it has a foreign `Origin`.
     #[error("requests of web pages are refused (`Origin`)")]
     Origin,
-    /// The same, where a browser names no origin: for a picture, a frame, a link.
+    /// The browser names no origin, as for a picture, a frame or a link, but `Sec-Fetch-Site` shows a foreign page.
     #[error("requests of web pages are refused (`Sec-Fetch-Site`)")]
     Page,
-    /// A name that somebody let point here.
+    /// `Host` is not a name of this host: an attacker's name may resolve to this address (DNS rebinding).
     #[error("this address is not called by that name (`Host`): use 127.0.0.1 or localhost")]
     Host,
-    /// Not for this server.
+    /// The request is for a forward proxy.
     #[error("this is no forward proxy: put its address into the base URL of the agent instead")]
     Forward,
-    /// Without a token.
+    /// The request has no valid token.
     #[error(
         "a token is needed here: send it as `x-mcpmon-token`, or in the path as `/s/TOKEN/…` (the file is `proxy.token_file`)"
     )]
@@ -69,8 +69,8 @@ pub(super) fn admit(
     }
 }
 
-/// Returns whether a request is, or may be, that of a page in a browser. `is_loopback`, where names of this host are all
-/// that the listener can rightly be called by.
+/// Returns whether a request comes, or may come, from a web page in a browser. `is_loopback` is true if the listener
+/// can rightly be addressed by names of this host only.
 pub(super) fn is_of_page(headers: &HeaderMap, is_loopback: bool) -> bool {
     refuse_pages(headers, is_loopback).is_err()
 }
@@ -94,7 +94,7 @@ fn refuse_pages(headers: &HeaderMap, is_loopback_only: bool) -> Result<(), Reque
         return Err(RequestRefusal::Origin);
     }
     let mut sites = headers.get_all(FETCH_SITE).iter();
-    // Of nobody's page, or of one of our own.
+    // `none`: the user opened the address, no page did.
     let is_own = |site: &HeaderValue| matches!(site.as_bytes(), b"none" | b"same-origin");
     if !headers.contains_key(ORIGIN) && !sites.all(is_own) {
         return Err(RequestRefusal::Page);
@@ -102,7 +102,7 @@ fn refuse_pages(headers: &HeaderMap, is_loopback_only: bool) -> Result<(), Reque
     Ok(())
 }
 
-/// Returns whether `host`, with or without a port, can mean this host only.
+/// Returns whether `host`, with or without a port, can only mean this host.
 fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {

@@ -1,4 +1,4 @@
-//! Answers of the proxy's own, in words that the agent's SDK shows.
+//! The proxy's own answers to clients of an LLM provider, in the format in which the agent's SDK shows errors.
 
 use hyper::{
     Response, StatusCode,
@@ -27,7 +27,7 @@ impl ProviderProblem {
         }
     }
 
-    /// A request that may not go on.
+    /// Returns the answer to a request that is not forwarded.
     pub(super) fn of_request(dialect: Dialect, fault: &LlmFault) -> Self {
         let status = match fault {
             LlmFault::Malformed { .. } => StatusCode::BAD_REQUEST,
@@ -37,13 +37,13 @@ impl ProviderProblem {
         Self::new(status, Some(dialect), format!("the request: {fault}"))
     }
 
-    /// A response that may not go on.
+    /// Returns the answer in place of a response that is not forwarded.
     pub(super) fn of_response(dialect: Dialect, cause: impl ToString) -> Self {
         let message = format!("the provider's answer is not forwarded: {}", cause.to_string());
         Self::new(StatusCode::BAD_GATEWAY, Some(dialect), message)
     }
 
-    /// A request that could not be read.
+    /// Returns the answer to a request that could not be read.
     pub(super) fn of_reading(error: &ReadError) -> Self {
         let status = match error {
             ReadError::Coding(super::coding::CodingError::Unknown(_)) => StatusCode::UNSUPPORTED_MEDIA_TYPE,

@@ -1,4 +1,4 @@
-//! Bodies to the agent: an answer of our own, a response as it came, or a stream that a filter reads.
+//! Bodies of responses to the agent: an answer of the proxy, a response as it came, or a stream that a filter reads.
 
 use std::{
     error::Error,
@@ -23,13 +23,13 @@ pub(super) type Failure = Box<dyn Error + Send + Sync>;
 /// A body on its way to the agent.
 #[derive(Debug)]
 pub(super) enum OutgoingBody {
-    /// There all at once.
+    /// A body that is complete.
     Whole(Full<Bytes>),
-    /// As the provider sends it; told to whoever judged the request.
+    /// The provider's body, unchanged; its bytes are reported to the judge of the request.
     Passed(Incoming, Option<Box<dyn ExchangeJudge>>),
-    /// As the filter leaves it.
+    /// A provider's stream, as the filter forwards it.
     Judged(Box<JudgedBody>),
-    /// The same of an MCP server.
+    /// An MCP server's stream, as the filter forwards it.
     Mcp(Box<mcp::Judged>),
     /// The answer to a call that is held until a person answers.
     Held(Box<mcp::HeldResponse>),
@@ -85,8 +85,8 @@ impl Body for OutgoingBody {
     }
 }
 
-/// A stream that is judged while it flows. Nothing waits here: what the filter lets go on goes on with the read that
-/// brought it, and the next read is not done before that is taken.
+/// A stream that is judged while it flows. Nothing is buffered here: what the filter forwards leaves with the read that
+/// brought it, and the next read happens after the client has taken it.
 #[derive(Debug)]
 pub(super) struct JudgedBody {
     response: LlmResponse,
@@ -100,7 +100,7 @@ pub(super) struct JudgedBody {
 #[derive(Debug)]
 enum JudgedBodyState {
     Reading(Box<Chunks>),
-    /// Nothing more comes, and this is still to be said.
+    /// Nothing more comes; a failure is still to be returned.
     Over(Option<Failure>),
 }
 
@@ -133,7 +133,7 @@ impl JudgedBody {
                 Some(Ok(chunk)) => {
                     if let Err(fault) = self.response.push(&chunk, &mut *self.judge, &mut self.out) {
                         self.judge.failed(&fault);
-                        // The connection to the provider ends here; the dialect's own words are in `out`.
+                        // The connection to the provider ends here; `out` has the error in the provider's dialect.
                         self.state = JudgedBodyState::Over(None);
                     } else if let Err(error) = self.cover() {
                         tracing::warn!(%error, "a provider's stream is cut off");
@@ -163,7 +163,7 @@ impl JudgedBody {
         }
     }
 
-    /// Accounts for what waits in the filter; for nothing once nothing does.
+    /// Reserves memory for what the filter holds, and releases it when the filter holds nothing.
     fn cover(&mut self) -> Result<(), ReadError> {
         match self.response.held() {
             0 => {
@@ -174,7 +174,7 @@ impl JudgedBody {
         }
     }
 
-    /// Nothing more comes from the provider; `failure` where it should have.
+    /// Ends the body: nothing more comes from the provider. `failure` is set if the body is incomplete.
     fn finish(&mut self, failure: Option<Failure>) {
         if let Err(fault) = self.response.finish(&mut *self.judge, &mut self.out) {
             self.judge.failed(&fault);

@@ -1,5 +1,5 @@
-//! The endpoint for signed answers: `POST` of a small body with the headers of a Standard Webhook, and nothing else. The
-//! signature is checked by whoever has the key.
+//! The endpoint for signed answers. It accepts a `POST` of a small body with the headers of a Standard Webhook, and
+//! nothing else. The caller, which has the key, checks the signature.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ const LIMITS: EndpointLimits = EndpointLimits {
 /// Longest body, bytes.
 const MAX_BODY_BYTES: usize = 4 << 10;
 
-/// A post with what signs it, all of it as it came.
+/// A post with its signature, unverified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SignedPost {
     /// Header `webhook-id`.
@@ -46,10 +46,10 @@ pub struct PostAnswer {
     pub json: String,
 }
 
-/// The reason why there is no endpoint.
+/// The reason why the endpoint cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum CallbackError {
-    /// Others could reach it, and read what is asked.
+    /// The address is not a loopback address: other hosts could reach it, and read the questions.
     #[error(
         "{0} is no loopback address: listen on 127.0.0.1, and put a proxy with TLS in front where others answer"
     )]
@@ -157,7 +157,7 @@ async fn read(request: Request<Incoming>) -> Result<SignedPost, (StatusCode, &'s
     })
 }
 
-/// The value of a header that stands there once.
+/// Returns the value of a header that occurs exactly once.
 fn only(headers: &HeaderMap, name: &str) -> Option<String> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?.to_owned();
@@ -180,7 +180,7 @@ mod tests {
         let mut stream = TcpStream::connect(address).await.expect("it listens");
         stream.write_all(request.as_bytes()).await.expect("it reads");
         let mut answer = Vec::new();
-        // What it does not read of a long body, it answers with a reset.
+        // The listener resets the connection if it does not read the whole of a long body.
         drop(stream.read_to_end(&mut answer).await);
         String::from_utf8(answer).expect("text")
     }

@@ -1,4 +1,4 @@
-//! A body as it is read: decoded, with limits on silence and on how slowly it comes.
+//! Bodies while they are read: decoded, with limits on silence and on slowness.
 
 use std::{
     error::Error,
@@ -17,16 +17,16 @@ use super::{
     shares::{Quota, QuotaOwner, QuotaPermit},
 };
 
-/// Bytes that are accounted for at once.
+/// The unit in which memory is accounted for, bytes.
 const UNIT: usize = 64 << 10;
 
-/// So much memory is made ready at once for a body that announces its length, bytes.
+/// The most memory that is allocated in advance for a body that announces its length, bytes.
 const READY: u64 = 1 << 20;
 
-/// The lowest rate of a body in bytes per second, once the time is over that every body has.
+/// The lowest rate of a body in bytes per second, after the time that every body has.
 const PACE: u64 = 128 << 10;
 
-/// The reason why a body cannot be read on.
+/// The reason why reading a body stopped.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     /// The body does not match its coding.
@@ -38,18 +38,18 @@ pub(super) enum ReadError {
     /// The body comes too slowly.
     #[error("only {came} bytes came in {} s", .after.as_secs())]
     Slow {
-        /// So much came,
+        /// The bytes that came,
         came: u64,
         /// in this time.
         after: Duration,
     },
-    /// The connection.
+    /// The connection failed.
     #[error("the connection broke off{}", causes(.0))]
     Broken(hyper::Error),
     /// The body is too long.
     #[error("longer than the {0} bytes that mcpmon holds")]
     TooLong(usize),
-    /// Others hold what there is.
+    /// Other bodies hold the available memory.
     #[error("too much is held for others at the moment")]
     NoRoom,
 }
@@ -76,20 +76,20 @@ pub(super) struct Chunks {
     decoder: Option<Decoder>,
     /// The bytes that were read and are not decoded yet.
     coded: Bytes,
-    /// The latest step filled its buffer: there may be more without more input.
+    /// True if the latest step filled its buffer: more output may come without more input.
     full: bool,
     over: bool,
     patience: Duration,
-    /// The time of the latest bytes.
+    /// The time at which the latest bytes came.
     heard: Instant,
-    /// Fires when nothing came for too long, or earlier: it is set anew then, not with every read. A body that never is
-    /// waited for needs none.
+    /// Fires when nothing came for too long, or earlier; it is reset when it fires, not with every read. A body that is
+    /// never waited for has none.
     silence: Option<Pin<Box<Sleep>>>,
     /// The deadline.
     pace: Option<Pace>,
 }
 
-/// The deadline of a body: a time that every body has, and a second more for each [`PACE`] bytes of it.
+/// The deadline of a body: a time that every body has, plus a second for each [`PACE`] bytes of it.
 #[derive(Debug)]
 struct Pace {
     begun: Instant,
@@ -129,8 +129,8 @@ impl Chunks {
         })
     }
 
-    /// The same, where not even one that never falls silent is waited for without end: each has `time`, and a second
-    /// more for each 128 KiB of it.
+    /// Sets a deadline, so that a body that trickles without falling silent ends too: it has `time`, plus a second for
+    /// each 128 KiB.
     pub(super) fn within(mut self, time: Duration) -> Self {
         self.pace = Some(Pace {
             begun: self.heard,
@@ -140,7 +140,7 @@ impl Chunks {
         self
     }
 
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes; `None` at the end.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReadError>>> {
         loop {
             if let Some(decoded) = self.decode().transpose() {
@@ -152,7 +152,7 @@ impl Chunks {
             match Pin::new(&mut self.body).poll_frame(context) {
                 Poll::Ready(Some(Ok(frame))) => {
                     self.heard = Instant::now();
-                    // What follows a body is of no use to whoever reads it.
+                    // Trailers are ignored.
                     let Ok(data) = frame.into_data() else { continue };
                     if let Some(error) = self.count(data.len()) {
                         self.over = true;
@@ -203,7 +203,7 @@ impl Chunks {
         })
     }
 
-    /// So many bytes came; what is wrong if that is too late.
+    /// Counts `bytes` that came. Returns an error if they are too late.
     fn count(&mut self, bytes: usize) -> Option<ReadError> {
         let heard = self.heard;
         let pace = self.pace.as_mut()?;
@@ -248,7 +248,7 @@ pub(super) struct BodyMemory {
     owner: QuotaOwner,
 }
 
-/// A part of it, given back when dropped.
+/// A reservation of memory for one body, released when dropped.
 #[derive(Debug, Default)]
 pub(super) struct Share {
     part: Option<QuotaPermit>,
@@ -256,7 +256,7 @@ pub(super) struct Share {
 }
 
 impl BodyMemory {
-    /// For so many bytes.
+    /// A budget of `bytes`.
     pub(super) fn new(bytes: usize) -> Self {
         Self {
             shares: Quota::new(bytes / UNIT),
@@ -264,7 +264,7 @@ impl BodyMemory {
         }
     }
 
-    /// The same, for what `owner` has to do with.
+    /// Returns the same budget, on which `owner` draws.
     pub(super) fn of(&self, owner: QuotaOwner) -> Self {
         Self {
             shares: self.shares.clone(),
@@ -296,7 +296,7 @@ pub(super) async fn gather(
     room: &BodyMemory,
     share: &mut Share,
 ) -> Result<Vec<u8>, ReadError> {
-    // What announces more than is held is not waited for.
+    // A body that announces more than the limit is refused at once.
     let announced = chunks.body.size_hint().lower();
     if announced > limit as u64 {
         return Err(ReadError::TooLong(limit));

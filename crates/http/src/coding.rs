@@ -1,4 +1,4 @@
-//! Content codings, decoded as the bytes come: what a provider flushed is there with the read that brought it.
+//! Content codings, decoded as the bytes come: what a provider flushed is available with the read that brought it.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use hyper::{
 };
 use zstd::{stream::raw::Operation as _, zstd_safe::DParameter};
 
-/// Bytes that one step decodes at most: whoever reads slowly holds no more than this.
+/// Most bytes that one step decodes: a slow reader holds no more than this.
 pub(super) const STEP: usize = 64 << 10;
-/// So many times its coded length is what a body may decode to, beyond the first [`FREE`] bytes.
+/// The most bytes that each coded byte may decode to, beyond the first [`FREE`] bytes of the body.
 const MOST_EXPANSION: u64 = 512;
 /// Bytes that any body may decode to.
 const FREE: u64 = 4 << 20;
@@ -44,10 +44,10 @@ pub(super) enum CodingError {
     /// The body is damaged.
     #[error("it is no valid {0}")]
     Invalid(ContentCoding),
-    /// The body has no end.
+    /// The body ends before its coding does.
     #[error("its {0} ends too early")]
     Truncated(ContentCoding),
-    /// The body would expand to fill memory.
+    /// The body expands too much, so that it could fill the memory.
     #[error("its {0} expands more than {MOST_EXPANSION} times")]
     Expansion(ContentCoding),
 }
@@ -59,10 +59,10 @@ impl fmt::Display for ContentCoding {
 }
 
 impl ContentCoding {
-    /// Every one of them, in the order in which they are offered.
+    /// All codings, in the order in which they are offered.
     pub(super) const ALL: [Self; 4] = [Self::Gzip, Self::Deflate, Self::Brotli, Self::Zstd];
 
-    /// The name in headers.
+    /// Returns the name in headers.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
@@ -72,7 +72,7 @@ impl ContentCoding {
         }
     }
 
-    /// The one of that name.
+    /// Returns the coding with this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let name = if name.eq_ignore_ascii_case("x-gzip") {
             "gzip"
@@ -103,7 +103,8 @@ impl ContentCoding {
     }
 }
 
-/// The members of a list that may be spread over several headers; what is no text is kept as something unknown.
+/// Returns the members of a list that may be spread over several headers. Bytes that are not text are kept, as an
+/// unknown name.
 fn names<'h>(headers: &'h HeaderMap, header: &HeaderName) -> impl Iterator<Item = String> + use<'h> {
     let values = headers.get_all(header).into_iter();
     let texts = values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -120,13 +121,13 @@ pub(super) struct Decoder {
     buffer: Box<[u8]>,
     taken: u64,
     given: u64,
-    /// All that was taken is whole: the body may end here.
+    /// True if the input so far is a complete body.
     complete: bool,
 }
 
 enum Decompressor {
     Inflate(Decompress),
-    /// `deflate` before its first byte, which tells how it is written.
+    /// `deflate` before its first byte, which shows whether it has a zlib header.
     Undecided,
     Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
     Zstd(zstd::stream::raw::Decoder<'static>),
@@ -150,7 +151,7 @@ impl fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// Of a body of which nothing came yet.
+    /// A decoder at the beginning of a body.
     pub(super) fn new(coding: ContentCoding) -> Result<Self, CodingError> {
         let engine = match coding {
             ContentCoding::Gzip => Decompressor::Inflate(Decompress::new_gzip(DEFLATE_WINDOW_LOG)),
@@ -179,7 +180,8 @@ impl Decoder {
         })
     }
 
-    /// Decodes some of `input`, and takes it off; returns what it means. Empty once more input is needed.
+    /// Decodes some of `input` and removes it from the front; returns the decoded bytes. Returns nothing if more input
+    /// is needed.
     pub(super) fn step(&mut self, input: &mut &[u8]) -> Result<&[u8], CodingError> {
         let mut written = 0;
         while written < self.buffer.len() {
@@ -205,7 +207,7 @@ impl Decoder {
         Ok(&self.buffer[..written])
     }
 
-    /// The body is over. One of no bytes at all means nothing, which some providers send.
+    /// Checks that the body is complete. A body without any bytes is accepted, because some providers send one.
     pub(super) const fn finish(&self) -> Result<(), CodingError> {
         match self.complete || self.taken == 0 {
             true => Ok(()),
@@ -232,7 +234,7 @@ impl Decoder {
             }
             Decompressor::Inflate(inflate) => {
                 if self.complete {
-                    // A gzip file may have several members; nothing else goes on behind its end.
+                    // A gzip file may have several members; the other codings allow nothing after their end.
                     if self.coding != ContentCoding::Gzip {
                         return Err(invalid);
                     }

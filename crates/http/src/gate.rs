@@ -1,4 +1,5 @@
-//! Gate for connections: a user with many connections leaves as many to others, and is told so.
+//! Limits of connections. Of the connections of a listener, a user may have no more than remain for others; a refused
+//! connection gets an answer that gives the reason.
 
 use std::{
     sync::{Arc, Weak},
@@ -17,11 +18,11 @@ use super::{
     shares::{Quota, QuotaOwner, QuotaPermit, QuotaRefusals, Scarce},
 };
 
-/// Connections that are told at a time why they are not served; others just end.
+/// Most refused connections that are answered at a time; others are closed without an answer.
 const MOST_TOLD: usize = 64;
-/// The longest time to send that message.
+/// The longest time to send such an answer.
 const HEARING: Duration = Duration::from_secs(1);
-/// Longest answer to one of which nothing is known, bytes that are read of it.
+/// Most bytes that are read from a refused connection.
 const LONGEST_UNREAD: u64 = 64 << 10;
 
 /// The connections of a listener.
@@ -34,7 +35,7 @@ pub(super) struct ConnectionGate {
 }
 
 impl ConnectionGate {
-    /// For so many connections; `mcp` has who records that they are too few.
+    /// A limit of `most` connections. `mcp` records that connections are refused.
     pub(super) fn new(most: usize, mcp: Option<Weak<mcp::Proxy>>) -> Self {
         Self {
             slots: Quota::new(most),
@@ -44,7 +45,8 @@ impl ConnectionGate {
         }
     }
 
-    /// A slot for a connection of `owner`; without one it is answered, and over.
+    /// Returns a slot for a connection of `owner`. Without a free slot, the connection is answered with the reason and
+    /// closed.
     pub(super) fn admit<S>(&mut self, stream: S, owner: QuotaOwner) -> Option<(S, QuotaPermit)>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -83,7 +85,7 @@ fn cause(scarce: Scarce) -> String {
     }
 }
 
-/// Says why, before anything is asked.
+/// Sends the reason, without reading the request first.
 async fn tell<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, cause: &str) -> std::io::Result<()> {
     let body = error_body(503, cause);
     let length = body.len();
@@ -92,7 +94,7 @@ async fn tell<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, cause: &str) -> 
     );
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await?;
-    // What is not read before the end makes the kernel take back what was said.
+    // If unread bytes remained at the close, the kernel would reset the connection, and the answer could be lost.
     tokio::io::copy(&mut stream.take(LONGEST_UNREAD), &mut tokio::io::sink()).await?;
     Ok(())
 }

@@ -11,8 +11,8 @@ use hyper::{
 
 use super::{TOKEN_HEADER, coding::ContentCoding};
 
-/// Of one connection only ([RFC 9110, 7.6.1](https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1)), beside those that
-/// `Connection` names.
+/// Headers for one connection only ([RFC 9110, 7.6.1](https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1)), besides
+/// those that `Connection` names.
 const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -24,7 +24,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     TRANSFER_ENCODING,
     UPGRADE,
 ];
-/// True of the bytes as they came.
+/// Headers that are valid only for the unchanged bytes of a body.
 const OF_THE_BYTES: [HeaderName; 8] = [
     CONTENT_LENGTH,
     ETAG,
@@ -36,7 +36,7 @@ const OF_THE_BYTES: [HeaderName; 8] = [
     HeaderName::from_static("repr-digest"),
 ];
 
-/// Takes out what concerns the connection to the agent alone, and what could tell a token in its path.
+/// Removes headers that concern only the connection to the agent, and those that could disclose a token in the path.
 pub(super) fn to_provider(headers: &mut HeaderMap) {
     strip_hop_by_hop(headers);
     for name in [HOST, EXPECT, REFERER, HeaderName::from_static(TOKEN_HEADER)] {
@@ -44,19 +44,20 @@ pub(super) fn to_provider(headers: &mut HeaderMap) {
     }
 }
 
-/// Takes out what concerns the connection to the provider alone, and what would lead the agent past the proxy.
+/// Removes headers that concern only the connection to the provider, and those that would lead the agent past the
+/// proxy.
 pub(super) fn to_agent(headers: &mut HeaderMap) {
     strip_hop_by_hop(headers);
     headers.remove(ALT_SVC);
 }
 
-/// Takes out what is true of the bytes as they came: others may go on.
+/// Removes headers that are valid only for the unchanged bytes: the forwarded bytes may differ.
 pub(super) fn forget_bytes(headers: &mut HeaderMap) {
     headers.remove(CONTENT_ENCODING);
     remove(headers, &OF_THE_BYTES);
 }
 
-/// Leaves of the codings that the agent accepts those that are decoded here.
+/// Removes the accepted codings that cannot be decoded here.
 pub(super) fn narrow_codings(headers: &mut HeaderMap) {
     let mut accepted: Vec<&str> = Vec::new();
     for value in headers.get_all(ACCEPT_ENCODING) {
@@ -77,7 +78,7 @@ pub(super) fn narrow_codings(headers: &mut HeaderMap) {
     headers.insert(ACCEPT_ENCODING, value);
 }
 
-/// Returns whether these are the parameters of something that is not acceptable: a weight of 0.
+/// Returns whether the parameters of a coding refuse it: a weight of 0.
 fn is_refused(parameters: &str) -> bool {
     let weight = parameters.trim().strip_prefix("q=");
     weight.is_some_and(|weight| weight.trim().parse().is_ok_and(|weight: f32| weight <= 0.0))
@@ -95,7 +96,8 @@ fn strip_hop_by_hop(headers: &mut HeaderMap) {
     remove(headers, &HOP_BY_HOP);
 }
 
-/// Takes out these. Most are never there: to look once at what is costs less than to look each of them up.
+/// Removes these headers. Most requests have none of them: one pass over the existing headers is cheaper than a look-up
+/// of each name.
 fn remove(headers: &mut HeaderMap, names: &[HeaderName]) {
     if headers.keys().any(|name| names.contains(name)) {
         for name in names {

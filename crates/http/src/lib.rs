@@ -1,8 +1,8 @@
 //! The HTTP proxy: a reverse proxy in front of LLM providers, on which agents set their base URL, and in front of
 //! declared MCP servers ([`mcp`]).
 //!
-//! Text flows through with the read that brought it. What has to do with tools is judged by whoever the host of the
-//! proxy puts behind [`Exchanges`] and [`mcp::Servers`]; here is only how bytes come and go.
+//! Text is forwarded with the read that brought it. Tool calls are judged by the implementations of [`Exchanges`] and
+//! [`mcp::Servers`]; this crate only moves bytes.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 
@@ -49,7 +49,7 @@ pub use self::{
     token::{Token, TokenError},
 };
 
-/// Header with the token, where one is demanded.
+/// Header with the token, for listeners that require one.
 const TOKEN_HEADER: &str = "x-mcpmon-token";
 
 /// The settings of the proxy.
@@ -57,7 +57,7 @@ const TOKEN_HEADER: &str = "x-mcpmon-token";
 pub struct HttpSettings {
     /// The address to listen on.
     pub listen: SocketAddr,
-    /// Unix socket it listens on beside that.
+    /// Unix socket on which it also listens.
     pub listen_unix: Option<PathBuf>,
     /// Group that may use the socket.
     pub group: Option<u32>,
@@ -65,17 +65,17 @@ pub struct HttpSettings {
     pub token: Option<Token>,
     /// The providers it connects to.
     pub providers: Vec<Provider>,
-    /// Bounds of what is held of one request or response.
+    /// Limits for what is held of one request or response.
     pub limits: HoldLimits,
-    /// Connections at a time; half of them for one user.
+    /// Most connections at a time; half of them for one user.
     pub connections: usize,
-    /// Bytes of bodies that are held at a time, of all together; half of them for one user.
+    /// Most bytes of bodies that are held at a time, of all connections together; half of them for one user.
     pub room: usize,
-    /// Longest time in which no byte comes, of either side: models think long before they speak.
+    /// Longest time without a byte from either side; long, because models think before they answer.
     pub patience: Duration,
     /// Longest time for a head, and between two requests of a connection.
     pub head: Duration,
-    /// The MCP servers, where there are any.
+    /// The MCP servers, if there are any.
     pub mcp: Option<mcp::McpSettings>,
 }
 
@@ -98,7 +98,7 @@ impl HttpSettings {
     }
 }
 
-/// The request's origin, as far as it is known before anything is judged.
+/// The origin of a request, as far as it is known before the request is judged.
 #[derive(Clone, Debug)]
 pub struct RequestOrigin {
     /// The session of the request.
@@ -115,10 +115,10 @@ pub struct RequestOrigin {
 
 /// The judge of all traffic.
 pub trait Exchanges: fmt::Debug + Send + Sync {
-    /// The session that a token in a path was given to.
+    /// Returns the session that has this token, from a path.
     fn session(&self, token: &str) -> Option<SessionId>;
 
-    /// Returns whether requests of `peer` to endpoints that are not known here may pass unread.
+    /// Returns whether `peer` may send requests to unknown endpoints without having them judged.
     fn passes_unknown(&self, peer: &Peer) -> bool;
 
     /// Returns the judge of one request and its response.
@@ -127,15 +127,15 @@ pub trait Exchanges: fmt::Debug + Send + Sync {
 
 /// Judges one request with its response.
 pub trait ExchangeJudge: ContentJudge + fmt::Debug + Send {
-    /// The request was read to its end.
+    /// Records that the request was read to its end.
     fn request_read(&mut self);
 
-    /// The request goes on with this body.
+    /// Records that the request is forwarded with this body.
     fn sent(&mut self, body: &[u8]);
 
-    /// These bytes of the response go on to the agent. There are no more once the judge is dropped.
+    /// Records that these bytes of the response are forwarded to the agent. When the judge is dropped, no more follow.
     fn answered(&mut self, bytes: &[u8]);
 
-    /// The request, or its response, does not go on.
+    /// Records that the request, or its response, is not forwarded.
     fn failed(&mut self, fault: &LlmFault);
 }

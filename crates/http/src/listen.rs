@@ -1,4 +1,4 @@
-//! The listeners, on threads of their own: whoever hosts the proxy is not kept waiting by it.
+//! The listeners, on their own threads, so that the program that hosts the proxy never waits for it.
 
 use std::{
     fs, io,
@@ -45,21 +45,21 @@ use super::{
 const LONGEST_HEAD: usize = 128 << 10;
 /// Headers of a request at most.
 const MOST_HEADERS: usize = 128;
-/// The time for which answers on their way may continue once the proxy is to stop.
+/// The time for which responses in progress may continue after the proxy was told to stop.
 const GRACE: Duration = Duration::from_secs(20);
 /// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The interval at which unused MCP sessions are searched for.
 const SWEEP: Duration = Duration::from_secs(60);
-/// Name of its threads.
+/// Name of the proxy's threads.
 const THREAD: &str = "mcpmon-llm";
-/// Threads; more do not make answers come earlier.
+/// Most threads; more of them do not make responses faster.
 const MOST_THREADS: usize = 4;
 
 /// The reason why the proxy does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Something else listens there, or may not be taken.
+    /// The address is in use, or this process may not listen on it.
     #[error(
         "cannot listen on {address}{}; name another address in `proxy.listen`",
         in_use(source)
@@ -71,7 +71,7 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    /// The same of the Unix socket.
+    /// The proxy cannot listen on the Unix socket.
     #[error("cannot listen on {path} (`proxy.listen_unix`)", path = path.display())]
     ListenUnix {
         /// The path.
@@ -80,7 +80,7 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    /// Threads, or the host's certificate authorities.
+    /// The threads cannot be started, or the host's certificate authorities cannot be read.
     #[error("the LLM proxy cannot start")]
     Start(#[source] io::Error),
 }
@@ -112,7 +112,7 @@ impl RunningProxy {
         let (stop, stopped) = watch::channel(false);
         let (tell_started, started) = mpsc::channel();
         let (tell_closed, closed) = mpsc::channel();
-        // The runtime is made and dropped where nothing else is waited for: its host has one of its own.
+        // The runtime is created and dropped on a thread of its own, because the host has its own runtime.
         let thread = thread::Builder::new()
             .name(THREAD.to_owned())
             .spawn(move || {
@@ -153,13 +153,13 @@ impl RunningProxy {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Listens no more; answers that are on their way go on for a while without anyone waiting for them.
+    /// Stops listening. Responses in progress continue for a while, and the caller does not wait for them.
     pub fn retire(mut self) {
         self.close();
         self.thread = None;
     }
 
-    /// Listens no more, and waits until the answers that are on their way are through, or took too long.
+    /// Stops listening, and waits until the responses in progress are complete, or took too long.
     pub fn stop(mut self) {
         self.close();
         if let Some(thread) = self.thread.take()
@@ -183,7 +183,7 @@ impl Drop for RunningProxy {
     }
 }
 
-/// Makes the threads, and what serves every connection.
+/// Creates the runtime and the service of connections.
 fn made(
     settings: &HttpSettings,
     exchanges: Arc<dyn super::Exchanges>,
@@ -211,7 +211,7 @@ fn made(
     Ok((runtime, Arc::new(proxy)))
 }
 
-/// Accepts connections until it is to stop and answers are through.
+/// Accepts connections until the proxy is to stop, and then waits for the responses in progress.
 fn serve(
     runtime: &Runtime,
     bound: BoundListener,
@@ -238,11 +238,11 @@ struct BoundListener {
     tcp: std::net::TcpListener,
     unix: Option<(std::os::unix::net::UnixListener, SocketFile)>,
     entry: ListenerEntry,
-    /// Connections at a time.
+    /// Most connections at a time.
     most: usize,
 }
 
-/// Removes the socket in the end.
+/// Removes the socket file when dropped.
 struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
@@ -327,7 +327,7 @@ impl BoundListener {
                         let Some((stream, slot)) = gate.admit(stream, entry.peer.owner()) else {
                             continue;
                         };
-                        // Whoever asks first who it is should not have to wait.
+                        // Look the peer up now, so that the first request does not have to wait for it.
                         if !entry.peer.is_near() {
                             let peer = entry.peer.clone();
                             tokio::task::spawn_blocking(move || peer.who());
@@ -363,7 +363,7 @@ impl BoundListener {
     }
 }
 
-/// Sessions that nobody uses are forgotten, also where nobody comes any more.
+/// Forgets unused sessions regularly, also when no requests come.
 async fn sweep(mcp: Weak<mcp::Proxy>) {
     let mut ticks = tokio::time::interval(SWEEP);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -428,7 +428,7 @@ where
     });
 }
 
-/// A socket for its owner, and for `group` where there is one.
+/// Listens on a Unix socket for its owner, and for `group` if there is one.
 fn listen_unix(
     path: &Path,
     group: Option<u32>,
@@ -437,7 +437,7 @@ fn listen_unix(
         return Err(io::ErrorKind::AddrInUse.into());
     }
     match fs::symlink_metadata(path) {
-        // What is no socket belongs to somebody else.
+        // A file that is not a socket belongs to another program.
         Ok(metadata) if !is_socket(&metadata) => return Err(io::ErrorKind::AlreadyExists.into()),
         Ok(_) => fs::remove_file(path)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -453,12 +453,12 @@ fn listen_unix(
         None => 0o600,
     };
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-    // Only now: before that, nobody can connect, whatever the mode was.
+    // Listen only now: before this call nobody can connect, so the mode before does not matter.
     socket::listen(&socket, Backlog::MAXCONN)?;
     Ok((socket.into(), file))
 }
 
-/// A socket with a name, at which nobody listens yet. The umask, which would make its mode, is that of every thread.
+/// Creates a socket file without listening on it yet. Its mode comes from the umask, which all threads share.
 fn bind(path: &Path) -> io::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;

@@ -1,8 +1,8 @@
-//! A server's certificate, known by its fingerprint.
+//! Pinned certificates: a server is recognised by the fingerprint of its certificate.
 //!
-//! A pin stands in the place of the authorities, not beside them: whoever wrote it has seen this very certificate.
-//! So one that a server of one's own signed itself is accepted, and another one is refused whoever signed it. Names
-//! and dates in it are not looked at either. That the server has the key of the certificate is checked as always.
+//! A pin replaces the check by certificate authorities: its author has seen this very certificate. So a self-signed
+//! certificate is accepted if it is pinned, and any other one is refused, whoever signed it. Names and dates in it are
+//! not checked either. As always, the server has to prove that it has the certificate's key.
 
 use std::{error::Error, io, sync::Arc};
 
@@ -14,10 +14,10 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 
-/// Errors behind an error that are looked at.
+/// Most causes of an error that are examined.
 pub(super) const MOST_CAUSES: usize = 16;
 
-/// The server's certificate is another one.
+/// The server's certificate is not the pinned one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("its certificate is {actual}, and {expected} is pinned (`tls_fingerprint`)")]
 pub(super) struct CertificateMismatch {
@@ -42,7 +42,7 @@ impl CertificateMismatch {
     }
 }
 
-/// The next error, also where `source` passes over it.
+/// Returns the next cause of an error, also if `source` skips it.
 pub(super) fn inner<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
     if let Some(error) = error.downcast_ref::<io::Error>() {
         return error.get_ref().map(|error| error as &(dyn Error + 'static));
@@ -55,10 +55,10 @@ pub(super) fn inner<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Err
     }
 }
 
-/// TLS with the server that has the certificate `pin`.
+/// Returns a TLS configuration that accepts only the certificate `pin`.
 ///
 /// # Errors
-/// Returns an error if no version of TLS can be spoken.
+/// Returns an error if no version of TLS is supported.
 pub(super) fn config(pin: Digest) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Arc::new(Pinned {

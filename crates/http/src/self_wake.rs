@@ -1,6 +1,6 @@
-//! Connections that wake themselves. The service of a connection and what reads its socket are one task, so each body of a
-//! request wakes the task that waits for it while that runs. A runtime of several threads then puts the task at the end of
-//! its queue and wakes another thread to help, which takes the connection over: some 60 µs for each call.
+//! Connections whose task wakes itself. The service of a connection and the reading of its socket are one task, so each
+//! body of a request wakes the task while it runs. A runtime of several threads then puts the task at the end of its
+//! queue and wakes another thread to help, which takes the connection over: this costs some 60 µs for each call.
 
 use std::{
     pin::Pin,
@@ -11,10 +11,10 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-/// Times that a task goes on at once before others have their turn.
+/// Most polls in a row before other tasks have their turn.
 const MAX_TURNS: u32 = 8;
 
-/// A future that is polled again at once where it woke itself.
+/// A future that is polled again at once if it woke itself.
 #[derive(Debug)]
 pub(super) struct SelfWaking<F> {
     future: Pin<Box<F>>,
@@ -38,7 +38,7 @@ impl Wake for Wakes {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_woken.swap(true, Ordering::SeqCst);
-        // Whoever polls looks at `is_woken` after `is_polled` is false again.
+        // The polling task reads `is_woken` after it has cleared `is_polled`, so no wake is lost.
         if !self.is_polled.load(Ordering::SeqCst) {
             self.task.wake_by_ref();
         }
@@ -70,7 +70,7 @@ impl<F: Future> Future for SelfWaking<F> {
         let waker = Waker::from(Arc::clone(&wakes));
         let mut context = Context::from_waker(&waker);
         for _ in 0..MAX_TURNS {
-            // Read and written at once, so that what was done before the wake is seen.
+            // `swap` also reads, so that what was done before the wake is visible here.
             wakes.is_woken.swap(false, Ordering::SeqCst);
             wakes.is_polled.store(true, Ordering::SeqCst);
             let polled = self.future.as_mut().poll(&mut context);
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts its wakes.
+    /// A waker that counts how often it is woken.
     #[derive(Debug, Default)]
     struct Count(AtomicU32);
 
@@ -105,8 +105,8 @@ mod tests {
         }
     }
 
-    /// Polls once a future that wakes itself at each of its first `wakes` polls, and is ready at the one after; the
-    /// wakes that its task got.
+    /// Polls, once, a future that wakes itself in each of its first `wakes` polls and is ready in the next one. Returns
+    /// the number of wakes that the task got.
     fn polled(wakes: u32) -> (Poll<()>, u32) {
         let mut left = wakes;
         let mut future = SelfWaking::new(poll_fn(|context| {

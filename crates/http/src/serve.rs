@@ -1,4 +1,4 @@
-//! One request: who may make it, where it goes, what of it and of its answer may go on.
+//! Handles one request to a provider: admission, the provider, the judgement of the request and of the answer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,15 +27,15 @@ use super::{
     upstream::{Sent, Upstream, whole},
 };
 
-/// Longest body that is read while others wait for it, bytes: about a millisecond.
+/// Longest body that is read on the shared threads, bytes: it takes about a millisecond.
 const LONG: usize = 64 << 10;
-/// The time for each body of a request, besides a second for each 128 KiB of it: agents have their bodies
-/// ready when they ask.
+/// The time limit for each body of a request, plus a second for each 128 KiB of it: agents have their bodies ready when
+/// they send a request.
 const BODY: Duration = Duration::from_secs(60);
-/// Longest name of an agent that is looked at.
+/// Longest name of an agent (`User-Agent`), bytes.
 const LONGEST_AGENT: usize = 256;
 
-/// Beginnings of content types of uploads.
+/// Prefixes of content types of uploads.
 const UPLOADS: [&str; 5] = [
     "multipart/",
     "application/octet-stream",
@@ -44,12 +44,12 @@ const UPLOADS: [&str; 5] = [
     "video/",
 ];
 
-/// The services that requests need.
+/// The state that all requests share.
 #[derive(Debug)]
 pub(super) struct Proxy {
     pub(super) providers: Vec<Provider>,
     pub(super) limits: HoldLimits,
-    /// Longest silence, of either side.
+    /// Longest time without a byte from either side.
     pub(super) patience: Duration,
     /// Longest time for a head.
     pub(super) head: Duration,
@@ -182,7 +182,7 @@ impl Proxy {
         gather(chunks, self.limits.max_body, room, share).await
     }
 
-    /// An endpoint that nobody here knows may answer with calls that nobody here finds.
+    /// Checks a request to an unknown endpoint: its answer may contain tool calls that cannot be found.
     fn admit_unknown(&self, line: &RequestLine<'_>, peer: &Peer) -> Result<(), ProviderProblem> {
         let path = line.path();
         if self.exchanges.passes_unknown(peer) {
@@ -236,7 +236,7 @@ impl Proxy {
         Ok(Response::from_parts(head, OutgoingBody::Passed(body, None)))
     }
 
-    /// A request to a model, and its answer.
+    /// Forwards a request to a model, and judges its answer.
     async fn exchange(
         &self,
         parts: Parts,
@@ -247,7 +247,7 @@ impl Proxy {
         room: BodyMemory,
     ) -> Result<Response<OutgoingBody>, ProviderProblem> {
         let dialect = ask.dialect;
-        // The other answers on this thread do not wait until a long conversation is read.
+        // A long conversation is read where it does not delay the other answers of this thread.
         let body = match body.len() > LONG {
             true => block_in_place(|| ask.read(body))?,
             false => ask.read(body)?,
@@ -268,7 +268,7 @@ impl Proxy {
             return Err(ProviderProblem::of_response(dialect, cause));
         }
         let read = match body.is_end_stream() {
-            // Nothing is in it, so no call is.
+            // A body without content contains no call.
             true => None,
             false => ask.response(&head, self.limits)?,
         };
@@ -344,7 +344,7 @@ impl Proxy {
     }
 }
 
-/// An answer that is judged before anything of it goes on.
+/// Answers with a response that is judged as a whole before any of it is forwarded.
 async fn whole_answer(
     head: response::Parts,
     dialect: Dialect,
@@ -372,13 +372,13 @@ async fn whole_answer(
     Ok(Response::from_parts(head, OutgoingBody::whole(out)))
 }
 
-/// The token in a path, wherever it leads.
+/// Returns the token in a path, whatever the rest of the path is.
 fn session_token(path: &str) -> Option<&str> {
     path.strip_prefix("/s/")?.split('/').next()
 }
 
-/// A connection that would go on as something else is none that can be read. Agents that ask for one go on without
-/// when they hear this status.
+/// Returns the refusal of a WebSocket, if the request asks for one: its messages could not be judged. Agents that ask
+/// for one continue without it after this status.
 fn upgrade(headers: &HeaderMap) -> Option<ProviderProblem> {
     let asked = headers.get_all(UPGRADE).into_iter();
     let wants = |value: &str| {
@@ -393,7 +393,7 @@ fn upgrade(headers: &HeaderMap) -> Option<ProviderProblem> {
     })
 }
 
-/// Returns whether this is no JSON by its own account: uploads go through as they come.
+/// Returns whether the content type is that of an upload, which is forwarded unread.
 fn is_upload(headers: &HeaderMap) -> bool {
     let is_one = |value: &str| {
         let value = value.trim_start().to_ascii_lowercase();

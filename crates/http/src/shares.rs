@@ -8,9 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Refusals in [`WHILE`] that are worth telling.
+/// Number of refusals in [`WHILE`] that are recorded.
 const OFTEN: u32 = 10;
-/// In which refusals are counted, and told once.
+/// The period in which refusals are counted, and recorded once.
 const WHILE: Duration = Duration::from_secs(60);
 
 /// The owner of a resource.
@@ -18,12 +18,12 @@ const WHILE: Duration = Duration::from_secs(60);
 pub enum QuotaOwner {
     /// A user of this host.
     User(u32),
-    /// Somebody elsewhere, or here where the kernel does not tell who.
+    /// A peer on another host, or on this one if the kernel does not report the user.
     Host(IpAddr),
 }
 
 impl QuotaOwner {
-    /// Of whom nothing is known.
+    /// The owner of resources whose user is unknown.
     pub(super) const NOBODY: Self = Self::Host(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
     /// Returns the owner for an address; for IPv6, it is the network from which a host chooses its own
@@ -49,9 +49,9 @@ impl fmt::Display for QuotaOwner {
 /// The reason why a quota is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scarce {
-    /// All of so many are taken.
+    /// All of them are taken, and there are this many.
     All(usize),
-    /// The owner has so many, and no more are left to others.
+    /// The owner has this many, and may not take more.
     Own(QuotaOwner, usize),
 }
 
@@ -69,7 +69,7 @@ const fn may_take_more(
     more: usize,
 ) -> Result<(), Scarce> {
     let free = most.saturating_sub(all);
-    // The last of an odd number is somebody's.
+    // Of an odd number, one owner may take the last one.
     if more <= free && own.saturating_add(more) <= free - more + 1 {
         return Ok(());
     }
@@ -79,7 +79,7 @@ const fn may_take_more(
     })
 }
 
-/// So many of something, taken and given back in one step each. Clones share them.
+/// A number of permits, each taken and given back in one step. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Quota(Arc<QuotaState>);
 
@@ -90,12 +90,12 @@ struct QuotaState {
     taken: Mutex<QuotaUse>,
 }
 
-/// The bound of one owner.
+/// The limit for one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnerBound {
-    /// No more than are left to others, and so at most half.
+    /// No more than remain for others, and so at most half.
     AsLeft,
-    /// So many.
+    /// At most this many.
     Most(usize),
 }
 
@@ -105,7 +105,7 @@ struct QuotaUse {
     of: BTreeMap<QuotaOwner, usize>,
 }
 
-/// A part of them, given back when dropped.
+/// Some of the permits, given back when dropped.
 #[derive(Debug)]
 pub struct QuotaPermit {
     shares: Quota,
@@ -114,12 +114,12 @@ pub struct QuotaPermit {
 }
 
 impl Quota {
-    /// So many, of which nobody takes more than are left to others, and so at most half.
+    /// A quota of `most`, of which one owner takes no more than remain for others, and so at most half.
     pub(super) fn new(most: usize) -> Self {
         Self::bounded(most, OwnerBound::AsLeft)
     }
 
-    /// So many, of which nobody takes more than `most_of_one`.
+    /// A quota of `most`, of which one owner takes at most `most_of_one`.
     pub fn of_each(most: usize, most_of_one: usize) -> Self {
         Self::bounded(most, OwnerBound::Most(most_of_one))
     }
@@ -132,12 +132,12 @@ impl Quota {
         }))
     }
 
-    /// One of them.
+    /// Takes one permit.
     pub fn take(&self, owner: QuotaOwner) -> Result<QuotaPermit, Scarce> {
         self.take_more(owner, 1)
     }
 
-    /// So many of them.
+    /// Takes `more` permits, all or none.
     pub(super) fn take_more(&self, owner: QuotaOwner, more: usize) -> Result<QuotaPermit, Scarce> {
         let mut taken = self.lock();
         let own = taken.of.get(&owner).copied().unwrap_or_default();
@@ -157,13 +157,13 @@ impl Quota {
     }
 
     fn lock(&self) -> MutexGuard<'_, QuotaUse> {
-        // No step of ours leaves it half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the value half changed.
         self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl QuotaPermit {
-    /// Makes one of two of the same owner.
+    /// Merges the permits of the same owner into this value.
     pub(super) fn merge(&mut self, mut other: Self) {
         self.count += std::mem::take(&mut other.count);
     }
@@ -190,7 +190,8 @@ pub(super) struct QuotaRefusals {
 }
 
 impl QuotaRefusals {
-    /// One more; how many there were of late, once in a while and where they are many.
+    /// Counts a refusal. Returns the number of refusals when it reaches [`OFTEN`] within [`WHILE`], and `None`
+    /// otherwise.
     pub(super) fn count(&mut self, now: Instant) -> Option<u32> {
         if self
             .since

@@ -1,4 +1,4 @@
-//! A connection whose other end has to take what it is sent: whoever asks and never reads holds what others wait for.
+//! Connections whose client does not read: they are closed, because what they hold is missing for others.
 
 use std::{
     future::Future as _,
@@ -13,12 +13,12 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A connection that ends once nothing of what is written goes out for so long.
+/// A connection that fails if a write makes no progress for `patience`.
 #[derive(Debug)]
 pub(super) struct StallGuard<S> {
     stream: S,
     patience: Duration,
-    /// Since when nothing goes out although something should.
+    /// Set since the first write that made no progress.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 

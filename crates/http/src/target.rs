@@ -9,7 +9,7 @@ const SESSION: &str = "s";
 #[derive(Clone, Debug)]
 pub struct Provider {
     name: String,
-    /// Scheme and authority, and the path that others are added to.
+    /// Scheme and authority, and the path that precedes all others.
     base: String,
 }
 
@@ -17,7 +17,7 @@ impl Provider {
     /// The provider `name` at `url`, without a slash at its end.
     ///
     /// # Errors
-    /// Returns an error if `url` cannot be asked.
+    /// Returns an error if `url` is not a valid URI.
     pub fn new(name: impl Into<String>, url: impl Into<String>) -> Result<Self, InvalidUri> {
         let base = url.into();
         let _checked: Uri = base.parse()?;
@@ -27,7 +27,7 @@ impl Provider {
         })
     }
 
-    /// Its name.
+    /// Returns the name.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -37,7 +37,7 @@ impl Provider {
         &self.base
     }
 
-    /// The URI of `path` there.
+    /// Returns the URI of `path` at the provider.
     pub(super) fn uri(&self, path: &str, query: Option<&str>) -> Result<Uri, InvalidUri> {
         let base = &*self.base;
         let whole = match query {
@@ -55,14 +55,14 @@ pub(super) struct Target<'a> {
     pub(super) token: Option<&'a str>,
     /// The provider.
     pub(super) provider: &'a Provider,
-    /// The path there.
+    /// The path at the provider.
     pub(super) path: &'a str,
 }
 
 /// The reason why a request has no target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TargetError {
-    /// Two readers may take its path for different things.
+    /// Different readers may understand the path differently.
     #[error(
         "the path is written in a way that mcpmon does not forward: without `//`, `.`, `..`, `\\` and escaped letters it is"
     )]
@@ -106,7 +106,7 @@ pub(super) fn target<'a>(
     }
 }
 
-/// The provider that a path without a name is for.
+/// Returns the provider of a path that names none.
 fn usual_name(path: &str, headers: &HeaderMap) -> Option<&'static str> {
     let is_under = |prefix: &str| {
         path.strip_prefix(prefix)
@@ -132,15 +132,15 @@ fn by_name<'a>(providers: &'a [Provider], name: &str) -> Option<&'a Provider> {
     providers.iter().find(|provider| provider.name == name)
 }
 
-/// The first part of a path, and the path behind it; `None` where it has but one.
+/// Returns the first part of a path, and the path after it. Returns `None` if there is only one part.
 fn first(path: &str) -> Option<(&str, &str)> {
     let inner = path.strip_prefix('/')?;
     let end = inner.find('/')?;
     Some(inner.split_at(end))
 }
 
-/// Returns whether every server takes the path for the same one: a route that is told by its path must be
-/// told by everyone.
+/// Returns whether every reader resolves the path identically. A route is chosen by its path, so proxy and provider
+/// have to agree on it.
 pub(super) fn is_plain(path: &str) -> bool {
     let parts = || path.split('/').skip(1);
     let last = parts().count().saturating_sub(1);
@@ -151,7 +151,7 @@ pub(super) fn is_plain(path: &str) -> bool {
         })
 }
 
-/// Returns whether only what cannot stand in a path is escaped in it.
+/// Returns whether only characters that need an escape in a path are escaped.
 fn escapes_are_needed(part: &str) -> bool {
     let mut pieces = part.split('%');
     pieces.next();

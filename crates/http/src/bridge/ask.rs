@@ -1,4 +1,4 @@
-//! A message of the client on its way, and its answer on the way back.
+//! Carries one message of the client to the server, and its answers back.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -14,21 +14,21 @@ use crate::client::{
 
 /// The time before a stream is resumed, if the server does not name one.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
-/// The number of resumptions in a row that may bring nothing.
+/// The number of resumptions in a row that bring no message, after which the bridge gives up.
 const MOST_RESUMED: u32 = 8;
-/// The longest time for the list of tools that a call needs.
+/// The longest time to fetch the list of tools that a call needs.
 const RELIST: Duration = Duration::from_secs(20);
-/// The time a stream is read on after all answers came.
+/// The time for which a stream is still read after all answers came.
 const AFTERWARDS: Duration = Duration::from_secs(5);
 
-/// The state of waiting for one message's answer.
+/// A message, and the requests in it that are not answered yet.
 struct Errand<'a> {
     outline: &'a ClientMessage,
     left: BTreeSet<RequestId>,
 }
 
 impl Bridge {
-    /// Carries a message to the server, and what it answers back.
+    /// Sends a message to the server, and writes the answers to the client.
     pub(super) async fn carry(self: Arc<Self>, line: Vec<u8>, outline: ClientMessage) {
         let mut errand = Errand {
             outline: &outline,
@@ -45,12 +45,13 @@ impl Bridge {
             (self.refused)(actual);
         }
         let told = told.unwrap_or_else(|| {
-            // With what the server said, which is not to stand in an answer under our name.
+            // The error names the server's words, which may not appear in an answer under mcpmon's name: they are
+            // logged only.
             tracing::warn!(url = %self.wire.address(), %fault, "a message was not answered");
             self.in_own_words(&fault)
         });
         for id in errand.left {
-            // One that was cancelled is waited for by nobody.
+            // A cancelled request gets no answer.
             if self.waiting.answered(&id) {
                 self.fail(&id, &told).await;
             }
@@ -63,7 +64,7 @@ impl Bridge {
             endpoint = Some(self.open_mailbox().await?);
         }
         if let Some(endpoint) = endpoint {
-            // The answer comes on the one stream.
+            // The answer comes on the stream of the transport of 2024-11-05.
             return self.wire.deliver(&endpoint, line).await;
         }
         let is_handshake = matches!(errand.outline.what, ClientMessageKind::Handshake(_));
@@ -74,7 +75,7 @@ impl Bridge {
                     status: 400..=499, ..
                 },
             ) if is_handshake => {
-                // So says a server of the transport before, as the specification has it.
+                // This is how a server of the transport of 2024-11-05 answers a POST, according to the specification.
                 let Ok(endpoint) = self.open_mailbox().await else {
                     return Err(fault);
                 };
@@ -84,7 +85,7 @@ impl Bridge {
         }
     }
 
-    /// Posts a message; once again, where the server has forgotten the session and has not looked at it.
+    /// Posts a message. Posts it a second time if the server refused it because it has forgotten the session.
     async fn post(self: &Arc<Self>, line: Vec<u8>, outline: &ClientMessage) -> Result<Reply, AnswerFault> {
         let mut session = self.session();
         if let ClientMessageKind::Handshake(_) = outline.what {
@@ -105,8 +106,9 @@ impl Bridge {
         }
     }
 
-    /// Posts a call again whose headers were not what the server wants: its client knows the list of tools from earlier,
-    /// and nothing here does. `None` where the list says nothing new. The server has not looked at the call.
+    /// Posts a call again after the server refused its headers: the client knows the list of tools from an earlier
+    /// connection, and the bridge does not. Returns `None` if the list brings nothing new. The server has not processed
+    /// the call.
     async fn post_as_listed(
         &self,
         line: Vec<u8>,
@@ -143,7 +145,7 @@ impl Bridge {
         }
     }
 
-    /// Reads a stream until all answers came; where it breaks off before, takes it up again.
+    /// Reads a stream until all answers came, and resumes it if it breaks off earlier.
     async fn follow(
         &self,
         mut stream: Stream,
@@ -188,7 +190,7 @@ impl Bridge {
         }
     }
 
-    /// The stream, from behind the event `id` on.
+    /// Resumes the stream after the event `id`.
     async fn resumed(
         &self,
         id: HeaderValue,
@@ -212,7 +214,7 @@ impl Bridge {
         }
     }
 
-    /// Passes a message of the server on; `false` where it is none.
+    /// Writes a message of the server to the client. Returns `false` if the text is not a message.
     async fn pass(&self, text: Vec<u8>, session: Option<&HeaderValue>, errand: &mut Errand<'_>) -> bool {
         let text = on_one_line(text);
         let Some(heard) = heard(&text) else {
@@ -234,7 +236,7 @@ impl Bridge {
             errand.left.remove(id);
             self.waiting.answered(id);
         }
-        // An error that names no request is about the one that was sent.
+        // An error without an id is about the request that was sent.
         if heard.answers.contains(&None)
             && errand.left.len() == 1
             && let Some(error) = error_of(&text)

@@ -1,6 +1,7 @@
-//! A remote server for a client that speaks no HTTP: its messages, a line each, over HTTP and back.
+//! Connects a client that speaks stdio to a remote server: its messages, one per line, are sent over HTTP, and the
+//! answers are written back.
 //!
-//! Nothing is judged here: whoever runs this puts a filter between it and the client.
+//! Nothing is judged here: the program that runs the bridge puts a filter between the bridge and the client.
 
 mod ask;
 mod hear;
@@ -35,13 +36,13 @@ use super::client::{
 const BUFFER: usize = 64 << 10;
 /// Lines that wait to be written.
 const LINES: usize = 8;
-/// The time that a message without an answer holds up the next one: messages are to arrive in order.
+/// The longest time that a message without an answer delays the next one, so that messages arrive in order.
 const ORDER: Duration = Duration::from_secs(10);
 /// The same time for a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(60);
 /// The time answers are awaited after the client's last message.
 const LINGER: Duration = Duration::from_secs(30);
-/// The longest time for a server to end a session.
+/// The longest time for the end of a session, and for writing the last lines.
 const FAREWELL: Duration = Duration::from_millis(700);
 
 /// Code of an error that is the bridge's own.
@@ -50,10 +51,10 @@ const OWN: i64 = -32_000;
 /// The reason why a bridge ends before its client does.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeError {
-    /// The client's pipes.
+    /// The pipes to the client failed.
     #[error("the pipe to the client broke")]
     Client(#[source] io::Error),
-    /// The one stream that everything comes on.
+    /// The server's stream of answers ended (transport of 2024-11-05).
     #[error("{url}: the stream of the server's answers ended: {cause}")]
     Ended {
         /// The server.
@@ -61,16 +62,16 @@ pub enum BridgeError {
         /// The cause.
         cause: String,
     },
-    /// Nobody can be asked.
+    /// The connection to the server cannot be set up.
     #[error(transparent)]
     Start(AnswerFault),
 }
 
-/// Hears of a certificate that is not the pinned one.
+/// Called with the fingerprint of a certificate that is not the pinned one.
 pub type Refused = dyn Fn(&Digest) + Send + Sync;
 
-/// Carries messages between a client and a server until one of them ends, or `end` does. `refused` hears of
-/// certificates for which the server is not spoken to.
+/// Carries messages between a client and a server until one of them ends, or `end` does. `refused` is called with each
+/// certificate that is not the pinned one; no message is sent to such a server.
 ///
 /// # Errors
 /// Returns an error if it has to end before the client does.
@@ -107,7 +108,7 @@ pub async fn bridge(
                 read => bridge.read(&buffer[..read]).await,
             }
         }
-        // Answers that are on their way are still wanted.
+        // The client may still read answers to what it sent.
         drop(timeout(LINGER, bridge.waiting.none()).await);
         Ok(())
     };
@@ -122,7 +123,7 @@ pub async fn bridge(
     };
     bridge.close().await;
     drop(bridge);
-    // Whatever is still to be written is, unless nobody reads.
+    // Lines that are queued are still written, unless the client has stopped reading.
     match timeout(FAREWELL, writing).await {
         Ok(Ok(Err(error))) if error.kind() != io::ErrorKind::BrokenPipe => {
             ended.and(Err(BridgeError::Client(error)))
@@ -137,7 +138,7 @@ async fn gone_for(gone: &mut watch::Receiver<Option<String>>) -> String {
             return cause;
         }
         if gone.changed().await.is_err() {
-            // Nobody can tell any more.
+            // The sender is gone: no cause can come.
             return std::future::pending().await;
         }
     }
@@ -156,12 +157,12 @@ struct Bridge {
     wire: Wire,
     way: ServerTransport,
     lines: Mutex<Lines>,
-    /// To the client, a line each.
+    /// Lines to the client.
     out: mpsc::Sender<Vec<u8>>,
-    /// The reason why the server is gone.
+    /// The reason why the server's stream ended, once it has.
     gone: watch::Sender<Option<String>>,
     session: Mutex<BridgeSession>,
-    /// Held by whoever settles how the server is spoken to.
+    /// Locked while the session is negotiated anew, so that one task at a time does it.
     renewal: tokio::sync::Mutex<()>,
     waiting: PendingBridgeRequests,
     tools: Mutex<ToolHeaders>,
@@ -171,7 +172,7 @@ struct Bridge {
 }
 
 impl Bridge {
-    /// Takes what the client wrote.
+    /// Reads bytes that the client wrote.
     async fn read(self: &Arc<Self>, mut chunk: &[u8]) {
         while !chunk.is_empty() {
             let line = {
@@ -196,7 +197,7 @@ impl Bridge {
         }
     }
 
-    /// Takes a message of the client.
+    /// Sends on one line of the client.
     async fn take(self: &Arc<Self>, line: &[u8]) {
         let Some(outline) = ClientMessage::read(line, &lock(&self.tools)) else {
             tracing::warn!("what came from the client is no message, and goes nowhere");
@@ -252,7 +253,7 @@ impl Bridge {
         self.say(with_error(id, error).into_bytes()).await;
     }
 
-    /// An error object for a client whose request came to nothing.
+    /// Returns the error object for a request that failed.
     fn in_own_words(&self, fault: &AnswerFault) -> String {
         error(
             OWN,
@@ -260,12 +261,12 @@ impl Bridge {
         )
     }
 
-    /// Writes a line to the client. Where it reads no more, everything ends soon.
+    /// Writes a line to the client. If the client has stopped reading, the line is lost, and the bridge ends soon.
     async fn say(&self, line: Vec<u8>) {
         drop(self.out.send(line).await);
     }
 
-    /// Ends the session, and whatever is under way.
+    /// Ends the session, and everything in progress.
     async fn close(&self) {
         if let Some(listener) = lock(&self.listener).take() {
             listener.abort();
@@ -280,6 +281,6 @@ impl Bridge {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No step of ours leaves what it guards half changed.
+    // A poisoned lock is used anyway: no code that holds it can leave the value half changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

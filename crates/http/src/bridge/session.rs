@@ -18,7 +18,7 @@ use crate::client::{
 /// The parameters agreed with the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BridgeSession {
-    /// The revision, where there was a handshake.
+    /// The negotiated revision, if there was a handshake.
     pub(super) version: Option<HeaderValue>,
     /// `Mcp-Session-Id`.
     pub(super) id: Option<HeaderValue>,
@@ -28,7 +28,7 @@ pub(super) struct BridgeSession {
     pub(super) endpoint: Option<Address>,
     /// The revision that the client named last, in an era without handshakes.
     pub(super) revision: Option<String>,
-    /// The number of times it was agreed anew.
+    /// The number of handshakes so far.
     pub(super) number: u64,
 }
 
@@ -39,7 +39,7 @@ impl BridgeSession {
             return outline.headers.clone();
         }
         let mut headers = of_session(self.version.as_ref(), self.id.as_ref());
-        // A notification names no revision itself.
+        // A notification does not name its revision.
         if self.version.is_none()
             && let (Some(revision), Some(method)) = (&self.revision, &outline.method)
             && outline.requests.is_empty()
@@ -58,7 +58,7 @@ impl Bridge {
         lock(&self.session).clone()
     }
 
-    /// The client's handshake was answered.
+    /// Records the answer to the client's handshake.
     pub(super) fn agree(&self, id: Option<HeaderValue>, answer: &[u8]) {
         let mut session = lock(&self.session);
         session.version = agreed(answer).and_then(|version| HeaderValue::from_str(&version).ok());
@@ -66,8 +66,8 @@ impl Bridge {
         session.number += 1;
     }
 
-    /// The server knows the session no more: shakes hands with it again, as the client did. `number` is that of the
-    /// session that it does not know.
+    /// Repeats the client's handshake because the server has forgotten the session. `number` is that of the forgotten
+    /// session; if another task has renewed it meanwhile, nothing is done.
     pub(super) async fn renew(self: &Arc<Self>, number: u64) -> Result<(), AnswerFault> {
         let _one_at_a_time = self.renewal.lock().await;
         let session = self.session();
@@ -95,7 +95,7 @@ impl Bridge {
             Err(_elapsed) => return Err(AnswerFault::Late(HANDSHAKE.as_secs())),
         };
         let version = agreed(&answer).and_then(|version| HeaderValue::from_str(&version).ok());
-        // The client goes on as was agreed with it.
+        // The client keeps using the revision that it negotiated.
         if version.is_none() || version != session.version {
             return Err(AnswerFault::Forgotten);
         }
@@ -110,7 +110,7 @@ impl Bridge {
             .post(of_session(version.as_ref(), session_id.as_ref()), ready)
             .await?;
         self.listen();
-        // Whatever it offers now, the client knows what it offered before.
+        // The new session may offer other items than the client knows: have the client list them again.
         for list in tells_changes(&answer) {
             let notice = format!(r#"{{"jsonrpc":"2.0","method":"notifications/{list}/list_changed"}}"#);
             self.say(notice.into_bytes()).await;
@@ -118,7 +118,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Opens the one stream of the transport of 2024-11-05, if it is not open.
+    /// Opens the stream of the transport of 2024-11-05, if it is not open.
     pub(super) async fn open_mailbox(self: &Arc<Self>) -> Result<Address, AnswerFault> {
         let _one_at_a_time = self.renewal.lock().await;
         if let Some(endpoint) = self.session().endpoint {

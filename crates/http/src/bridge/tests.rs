@@ -89,12 +89,12 @@ impl Client {
             .await;
     }
 
-    /// Says no more; how the bridge ended.
+    /// Closes the client's side, and returns how the bridge ended.
     async fn leave(mut self) -> Result<(), String> {
         if let Some(mut to) = self.to.take() {
             to.shutdown().await.unwrap();
         }
-        // It may have ended by itself.
+        // The bridge may have ended already.
         let _gone = self.end.take().unwrap().send(());
         let ended = timeout(PATIENCE, self.ended).await.expect("it ends").unwrap();
         ended.map_err(|error| error.to_string())
@@ -200,7 +200,7 @@ async fn what_a_server_says_unasked_comes_through_and_is_taken_up_again() {
         .rfind(|asked| asked.method == "GET")
         .unwrap();
     assert_eq!(second.header("last-event-id"), "e1");
-    // What it asks is answered on a way of its own.
+    // The answer to the server's request is posted on a connection of its own.
     let second = streams.lock().unwrap().remove(0);
     let asks = request("q", "elicitation/create", json!({"message": "?"}));
     second.send(event(&asks).into()).await.unwrap();

@@ -1,4 +1,4 @@
-//! The card that a server publishes of itself, for those who look before they connect.
+//! Server cards: what a server publishes about itself, readable without a session (SEP-2127).
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::{
 
 /// Largest card, bytes.
 const MAX_CARD: usize = 1 << 20;
-/// Longest time for all places.
+/// Time limit for all requests together.
 const WHOLE: Duration = Duration::from_secs(15);
-/// The place of a card below the address of its server (SEP-2127).
+/// The path of a card below the address of its server (SEP-2127).
 const BELOW: &str = "server-card";
-/// Places of cards for a whole host, as earlier drafts had them.
+/// Paths of cards for a whole host, from earlier drafts.
 const OF_HOST: [&str; 2] = [
     "/.well-known/mcp/server-card.json",
     "/.well-known/mcp-server-card",
@@ -30,11 +30,11 @@ pub struct PublishedCard {
     pub text: String,
 }
 
-/// Looks for a card at the server itself, in the places where one may be. Redirects are not followed, and no headers of the
-/// user's are sent: a card is for everybody.
+/// Looks for a card at each address where the server may publish one. Redirects are not followed, and the user's
+/// headers are not sent: a card is public. A document that is no card is returned if no address has one.
 ///
 /// # Errors
-/// Returns an error if the server cannot be asked, or what it sends is no text or too long.
+/// Returns an error if no address answers, or a document is too long or not UTF-8.
 pub async fn published_card(asking: ServerEndpoint) -> Result<Option<PublishedCard>, ClientError> {
     let url = asking.address.shown();
     let card = match timeout(WHOLE, look(asking)).await {
@@ -55,7 +55,8 @@ async fn look(asking: ServerEndpoint) -> Result<Option<PublishedCard>, AnswerFau
     for place in OF_HOST {
         places.push(address.endpoint(place)?);
     }
-    // A server may answer whatever it is asked: the first that is no card is told only where there is none.
+    // Some servers answer every path. The first document that is not a card, or the first error, is returned only if no
+    // address has a card.
     let mut instead = Ok(None);
     for place in places {
         let found = fetch(&wire, &place).await;

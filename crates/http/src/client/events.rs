@@ -1,4 +1,4 @@
-//! A stream of events: messages as they come, with what is needed to go on where it broke off.
+//! Streams of events: messages as they come, with what is needed to resume a stream that broke off.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use mcpmon_protocol::decode::sse::{Events, SseFraming};
 use super::{AnswerFault, wire::broken};
 use crate::chunks::Chunks;
 
-/// Longest time that a server may ask to be left alone.
+/// Longest `retry` of a server that is respected.
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
-/// Room for what stands around the message in an event.
+/// Bytes that an event may have besides its message.
 const AROUND: usize = 64 << 10;
 
 /// A stream of events.
@@ -20,18 +20,18 @@ pub(crate) struct Stream {
     chunks: Chunks,
     events: Events,
     max_message: usize,
-    /// The bytes that were read and are not cut yet.
+    /// Bytes that were read and are not yet split into events.
     rest: Bytes,
-    /// The point at which the stream is to be resumed.
+    /// Where and when the stream is to be resumed.
     resume: Resume,
 }
 
-/// The point and time at which a broken stream is to be resumed.
+/// Where and when a broken stream is to be resumed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resume {
-    /// The latest event.
+    /// The id of the latest event.
     pub(crate) id: Option<HeaderValue>,
-    /// The time to wait before.
+    /// The time to wait before resuming.
     pub(crate) retry: Option<Duration>,
 }
 
@@ -59,7 +59,7 @@ impl Stream {
         &self.resume
     }
 
-    /// The next message; `None` at the end.
+    /// Returns the next event; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Result<EventContent, AnswerFault>> {
         loop {
             match self.cut() {
@@ -82,7 +82,7 @@ impl Stream {
                 return Err(AnswerFault::TooLong(self.max_message));
             };
             if let Some(id) = event.id.filter(|id| !id.contains(&0)) {
-                // An empty one takes the earlier one back.
+                // An event with an empty id clears the earlier one.
                 self.resume.id = HeaderValue::from_bytes(id).ok().filter(|id| !id.is_empty());
             }
             if let Some(retry) = retry(event.raw) {
@@ -111,7 +111,7 @@ impl Stream {
     }
 }
 
-/// `retry`, which is a field of the stream rather than of an event.
+/// Returns the value of `retry`, which is a field of the stream rather than of an event.
 fn retry(raw: &[u8]) -> Option<Duration> {
     let mut lines = raw.split(|byte| matches!(byte, b'\n' | b'\r'));
     let value = lines.find_map(|line| line.strip_prefix(b"retry:"))?;

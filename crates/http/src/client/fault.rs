@@ -1,10 +1,10 @@
-//! Faults of servers: answers that are not proper ones.
+//! Errors of requests to servers: no answer, or an invalid one.
 
 use mcpmon_model::Digest;
 
 use super::AddressError;
 
-/// A server that could not be asked, and why.
+/// The error of a request to a server, with the server's URL.
 #[derive(Debug, thiserror::Error)]
 #[error("{url}: {fault}")]
 pub struct ClientError {
@@ -14,10 +14,10 @@ pub struct ClientError {
     pub fault: AnswerFault,
 }
 
-/// The reason why a server's answer is not a proper one.
+/// The reason why a server gave no valid answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerFault {
-    /// No connection, or it broke off.
+    /// There is no connection, or it broke off.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
     /// The server presents another certificate than the pinned one.
@@ -67,7 +67,7 @@ pub enum AnswerFault {
     /// A message is too long.
     #[error("it sent a message of more than {0} bytes (`mcp.limits.max_line`)")]
     TooLong(usize),
-    /// There is no end to it.
+    /// The list or answer does not end within this many items.
     #[error("it does not come to an end: more than {0} {1}")]
     Endless(usize, &'static str),
     /// The server took too long.
@@ -79,22 +79,22 @@ pub enum AnswerFault {
     /// The session is over.
     #[error("it knows the session no more")]
     Forgotten,
-    /// The place for messages.
+    /// The URL for messages is invalid (transport of 2024-11-05).
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// This process cannot ask anybody.
+    /// This process cannot use TLS.
     #[error("nobody can be asked over TLS: {0}")]
     Tls(String),
 }
 
 impl AnswerFault {
-    /// Returns whether the server works and wants to know who asks.
+    /// Returns whether the server requires authentication.
     pub const fn is_login(&self) -> bool {
         matches!(self, Self::Login(_))
     }
 
-    /// The same in words of this program alone: clients show models the errors that they get, and what a server wrote
-    /// is not to stand there under our name.
+    /// Describes the error without any text of the server. Clients show the errors that they get to models, and text of
+    /// a server must not appear under mcpmon's name.
     pub fn in_own_words(&self) -> String {
         match self {
             Self::Status { status, .. } => format!("it answered with HTTP status {status}"),
@@ -116,7 +116,7 @@ impl AnswerFault {
     }
 }
 
-/// The beginning of what a server said, on one line.
+/// Returns the beginning of a server's text, on one line.
 fn told(text: &str) -> String {
     /// Characters that are shown.
     const SHOWN: usize = 200;

@@ -1,4 +1,4 @@
-//! Headers that a user gives, most of them secrets.
+//! Headers that a user configures for requests to a server, most of them secrets.
 
 use std::{fmt, str::FromStr};
 
@@ -25,23 +25,23 @@ const OURS: [&str; 14] = [
     "upgrade",
 ];
 
-/// A header that goes with every request.
+/// A header that is sent with every request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Header {
     name: HeaderName,
     value: HeaderValue,
 }
 
-/// The reason why a text is not a valid header; never with its value.
+/// The reason why a text is not a valid header. The value is never part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// No colon.
+    /// The text has no colon.
     #[error("expected a name and a value, such as `X-Team: blue`")]
     Colon,
-    /// No name of a header.
+    /// The name is not a valid name of a header.
     #[error("`{0}` is no name of a header")]
     Name(String),
-    /// The value cannot stand in a header.
+    /// The value has characters that are not allowed in a header.
     #[error("the value of `{0}` has characters that cannot stand in a header")]
     Value(String),
     /// mcpmon sets it itself.
@@ -53,7 +53,7 @@ impl Header {
     /// Checks a name and a value.
     ///
     /// # Errors
-    /// Returns an error if they cannot stand in a request, or are not the user's to say.
+    /// Returns an error if the name or the value is invalid, or mcpmon sets the header itself.
     pub fn new(name: &str, value: &str) -> Result<Self, HeaderError> {
         let name: HeaderName = name
             .trim()
@@ -68,14 +68,14 @@ impl Header {
         Ok(Self { name, value })
     }
 
-    /// Its name, in lower case.
+    /// Returns the name, in lower case.
     pub fn name(&self) -> &str {
         self.name.as_str()
     }
 
-    /// Its value.
+    /// Returns the value.
     pub fn value(&self) -> &str {
-        // Only a text was taken.
+        // `new` accepts text only.
         str::from_utf8(self.value.as_bytes()).unwrap_or_default()
     }
 

@@ -1,5 +1,5 @@
-//! Asks a server what it offers: the revision without a handshake first, then those with one, then the transport
-//! before them.
+//! Lists what a server offers. The revision without a handshake is tried first, then those with one, then the transport
+//! of 2024-11-05.
 
 use std::{
     borrow::Cow,
@@ -25,31 +25,31 @@ use super::{
 
 /// The revision without a handshake.
 const STATELESS: &str = "2026-07-28";
-/// The latest with one. A server that knows an earlier one says so.
+/// The latest revision with a handshake. A server that knows only an earlier one answers with that.
 pub(super) const HANDSHAKE: &str = "2025-11-25";
 /// The protocol versions that a handshake can agree on.
 const KNOWN: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
-/// Longest time for all of it.
+/// Time limit for all requests together.
 const WHOLE: Duration = Duration::from_secs(60);
-/// Longest time for one answer.
+/// Time limit for one answer.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Longest time for a session to be ended.
+/// Time limit for ending a session.
 const END: Duration = Duration::from_secs(3);
-/// Pages of one list.
+/// Most pages of one list.
 pub(super) const MOST_PAGES: usize = 200;
 /// The largest number of items on one list.
 pub(super) const MOST_ITEMS: usize = 10_000;
-/// Bytes of all answers of a server that is looked at: they are kept until all of them are judged, of several servers
-/// at a time.
+/// Most bytes of all answers of a server, bytes: the answers of several servers at a time are kept in memory until all
+/// are judged.
 pub(super) const MOST_BYTES: usize = 4 << 20;
-/// Messages that come before an answer.
+/// Most messages that may come before an answer.
 pub(super) const MOST_BEFORE: usize = 1000;
 
-/// Asks a server what it offers.
+/// Lists what a server offers.
 ///
 /// # Errors
-/// Returns an error if it cannot be asked, or what it says is not MCP.
+/// Returns an error if there is no connection, or an answer is not MCP.
 pub async fn list(asking: ServerEndpoint, way: ServerTransport) -> Result<ServerOffer, ClientError> {
     let url = asking.address.shown();
     let asked = async {
@@ -65,8 +65,8 @@ pub async fn list(asking: ServerEndpoint, way: ServerTransport) -> Result<Server
     offer.map_err(|fault| ClientError { url, fault })
 }
 
-/// Asks for the list of tools, in the revision `version` without a handshake, and learns which of their arguments
-/// stand in headers. The list may be as long as a message of its server.
+/// Fetches the list of tools in the revision `version`, without a handshake, and returns which of their arguments are
+/// repeated in headers. The list may be as long as a message of the server.
 pub(crate) async fn learn(wire: &Wire, version: &str) -> Result<ToolHeaders, AnswerFault> {
     let mut client = ListClient::over(wire.clone(), wire.max_message());
     version.clone_into(&mut client.version);
@@ -78,29 +78,29 @@ pub(crate) async fn learn(wire: &Wire, version: &str) -> Result<ToolHeaders, Ans
     Ok(tools)
 }
 
-/// A conversation in which only lists are asked for.
+/// A client that only asks for lists.
 struct ListClient {
     wire: Wire,
     line: SettledTransport,
     /// The revision without a handshake.
     version: String,
     next: u64,
-    /// Bytes of all answers, at most and so far.
+    /// Limit for the bytes of all answers, and the bytes so far.
     most: usize,
     read: usize,
     turns: Vec<RequestAndAnswer>,
 }
 
-/// The transport, as far as it is settled.
+/// The transport that server and client agreed on.
 enum SettledTransport {
-    /// Every request by itself.
+    /// Each request is independent: there is no session.
     Stateless,
-    /// After a handshake.
+    /// A session after a handshake.
     Session {
         version: Option<HeaderValue>,
         session: Option<HeaderValue>,
     },
-    /// By the transport of 2024-11-05.
+    /// The transport of 2024-11-05.
     Mailbox(Box<Mailbox>),
 }
 
@@ -130,7 +130,7 @@ impl ListClient {
         Ok(offer)
     }
 
-    /// Settles on a revision.
+    /// Negotiates a revision, and returns the server's introduction.
     async fn meet(&mut self, way: ServerTransport) -> Result<ServerIntroduction, AnswerFault> {
         if way == ServerTransport::Http {
             match self.ask("server/discover", json!({}), None, introduction).await {
@@ -141,7 +141,7 @@ impl ListClient {
                 Ok(_)
                 | Err(AnswerFault::Refused { .. } | AnswerFault::Status { .. } | AnswerFault::Message(_)) => {
                 }
-                // It takes the question for something else, or does not answer at all what it does not know.
+                // A server that does not know the method may answer anything, or nothing.
                 Err(AnswerFault::Type(_) | AnswerFault::Ended | AnswerFault::Late(_)) => {}
                 Err(fault) => return Err(fault),
             }
@@ -176,7 +176,7 @@ impl ListClient {
                 session: None,
             };
             match self.ask("initialize", params.clone(), None, introduction).await {
-                // What a server of the transport before says to a POST, as the specification has it.
+                // This is how a server of the transport of 2024-11-05 answers a POST, according to the specification.
                 Err(
                     fault @ AnswerFault::Status {
                         status: 400..=499, ..
@@ -196,7 +196,7 @@ impl ListClient {
         self.ask("initialize", params, None, introduction).await
     }
 
-    /// Asks for all pages of a list.
+    /// Fetches all pages of a list.
     async fn pages(&mut self, list: &ListMethod) -> Result<(), AnswerFault> {
         let (mut cursor, mut seen, mut items) = (None::<String>, BTreeSet::new(), 0);
         loop {
@@ -212,7 +212,7 @@ impl ListClient {
                 (page.kind() == ValueKind::Array).then(|| (page.items().count(), next))
             };
             let page = match self.ask(method, params, Some(list.kind), read).await {
-                // It announces a list that it does not have.
+                // The server announces a list that it does not have.
                 Err(AnswerFault::Refused { code: -32_601, .. }) if cursor.is_none() => return Ok(()),
                 answered => answered?,
             };
@@ -225,7 +225,7 @@ impl ListClient {
             cursor = next;
             match &cursor {
                 None => return Ok(()),
-                // It leads in a circle.
+                // A cursor that came before would lead in a circle.
                 Some(next) if !seen.insert(next.clone()) => return Ok(()),
                 Some(_) if seen.len() >= MOST_PAGES => return Err(AnswerFault::Endless(MOST_PAGES, "pages")),
                 Some(_) => {}
@@ -233,7 +233,7 @@ impl ListClient {
         }
     }
 
-    /// One request, and what `read` makes of its result; the answer is kept.
+    /// Sends one request, and returns its result as `read` converts it. The answer is kept.
     async fn ask<T>(
         &mut self,
         method: &str,
@@ -261,7 +261,7 @@ impl ListClient {
             Err(_elapsed) => return Err(AnswerFault::Late(ANSWER.as_secs())),
         };
         answer.shrink_to_fit();
-        // What stands in a request may be a cursor, which is the server's.
+        // Requests count too: a request may contain a cursor, whose length the server decides.
         self.read += request.len() + answer.len();
         if self.read > self.most {
             return Err(AnswerFault::Endless(self.most, "bytes"));
@@ -279,7 +279,7 @@ impl ListClient {
         Ok(said)
     }
 
-    /// The answer to a request, on one line.
+    /// Returns the answer to a request, on one line.
     async fn answer(&mut self, request: &str, id: &RequestId) -> Result<Vec<u8>, AnswerFault> {
         if let SettledTransport::Mailbox(_) = self.line {
             self.post(request).await?;
@@ -315,7 +315,7 @@ impl ListClient {
         }
     }
 
-    /// Sends a message; with which headers, and what came back.
+    /// Sends a message. Returns the headers that were sent, and the response.
     async fn post(&mut self, message: &str) -> Result<(HeaderMap, Body), AnswerFault> {
         let mut headers = HeaderMap::new();
         match &self.line {
@@ -344,7 +344,7 @@ impl ListClient {
         Ok((headers, reply.body))
     }
 
-    /// Ends the session, if there is one. Whether the server hears it does not matter.
+    /// Ends the session, if there is one. Errors are ignored.
     async fn close(&mut self) {
         if let SettledTransport::Session {
             version,
@@ -360,7 +360,7 @@ impl ListClient {
 /// The introduction of a server.
 #[derive(Debug, Default)]
 pub(super) struct ServerIntroduction {
-    /// With no lists yet; the revision is that of a handshake.
+    /// The offer, without lists yet; the revision is that of a handshake.
     pub(super) offer: ServerOffer,
     /// The lists the server announces; `None` if it announces nothing about them.
     pub(super) announced: Option<[bool; LISTS.len()]>,
@@ -385,7 +385,7 @@ pub(super) fn introduction(result: Option<Value<'_>>) -> ServerIntroduction {
     }
 }
 
-/// The error that an answer is.
+/// Returns the error in an answer.
 pub(super) fn refusal(answer: Option<Value<'_>>) -> Option<AnswerFault> {
     let error = answer?.member("error").filter(|error| error.is_object())?;
     let code = error.member("code").and_then(|code| code.text().parse().ok());
@@ -407,16 +407,16 @@ pub(crate) fn of_session(version: Option<&HeaderValue>, session: Option<&HeaderV
     headers
 }
 
-/// The reply to a request of the server.
+/// The way to answer a request of the server.
 pub(crate) enum Back<'a> {
-    /// With these headers.
+    /// Over HTTP, with these headers.
     Session(HeaderMap),
-    /// There.
+    /// To this URL, in the transport of 2024-11-05.
     Mailbox(&'a Address),
 }
 
-/// Reads a stream until the answer to `id` comes. What the server asks meanwhile is refused: nobody is here who could
-/// answer.
+/// Reads a stream until the answer to `id` comes. Requests of the server are refused meanwhile: there is no client that
+/// could answer.
 pub(crate) async fn until_answered(
     wire: &Wire,
     stream: &mut Stream,
@@ -450,7 +450,7 @@ pub(crate) async fn until_answered(
     Err(AnswerFault::Endless(MOST_BEFORE, "messages before the answer"))
 }
 
-/// A JSON text on one line: between its tokens, the ends of lines are spaces like any other.
+/// Puts a JSON text on one line: line breaks between its tokens become spaces.
 pub(crate) fn on_one_line(mut text: Vec<u8>) -> Vec<u8> {
     for byte in &mut text {
         if matches!(byte, b'\n' | b'\r') {

@@ -1,5 +1,4 @@
-//! Outline of a message, as far as HTTP depends on it: the requests whose answers are awaited, and the
-//! required headers.
+//! Outlines of messages, as far as HTTP depends on them: the requests that await an answer, and the required headers.
 
 use std::borrow::Cow;
 
@@ -20,9 +19,9 @@ use super::{params::ToolHeaders, wire::VERSION};
 pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// Code of an error: a header is not what the body says, or is missing.
+/// Code of an error: a required header is missing, or does not match the body.
 const HEADER_MISMATCH: &str = "-32020";
-/// Longest name that stands in a header, bytes: what servers take of a head is bounded.
+/// Longest name that is sent in a header, bytes: servers limit the size of a request's head.
 const LONGEST_NAME: usize = 4096;
 
 /// The kind of a client's message, as far as HTTP is concerned.
@@ -34,7 +33,7 @@ pub(crate) enum ClientMessageKind {
     Ready,
     /// A request.
     Request,
-    /// `notifications/cancelled`, and of what.
+    /// `notifications/cancelled`, with the cancelled request.
     Cancelled(RequestId),
     /// A notification, or an answer to the server.
     Other,
@@ -49,14 +48,14 @@ pub(crate) struct ClientMessage {
     /// The requests whose answers are awaited.
     pub(crate) requests: Vec<RequestId>,
     pub(crate) method: Option<String>,
-    /// The revision that it names itself: it is of the stateless era.
+    /// The revision that the message itself names; only messages of the stateless era do.
     pub(crate) version: Option<String>,
-    /// The headers that era requires.
+    /// The headers that the stateless era requires.
     pub(crate) headers: HeaderMap,
 }
 
 impl ClientMessage {
-    /// Reads a message of a client; `None` where it is none.
+    /// Reads a message of a client. Returns `None` if the text is not a message.
     pub(crate) fn read(line: &[u8], tools: &ToolHeaders) -> Option<Self> {
         let mut scanner = Scanner::new(DEEPEST);
         let root = scanner.scan(line, LoneSurrogate::Replace).ok()?.document.root();
@@ -94,7 +93,7 @@ impl ClientMessage {
     }
 }
 
-/// The request whose answer is waited for.
+/// Returns the id of a request; an answer awaits nothing.
 fn awaited(envelope: Envelope<'_>) -> Option<RequestId> {
     match envelope.payload {
         Payload::Method { .. } => envelope.id,
@@ -130,8 +129,7 @@ fn version(params: Value<'_>) -> Option<String> {
     Some(version.into_owned())
 }
 
-/// Returns the headers the stateless era requires: their content is part of the body too, and the two must
-/// not differ.
+/// Returns the headers that the stateless era requires. They repeat parts of the body, and must not differ from it.
 fn headers(version: &str, method: &str, params: Option<Value<'_>>, tools: &ToolHeaders) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let mut put = |name: HeaderName, text: &str| {
@@ -159,7 +157,7 @@ fn headers(version: &str, method: &str, params: Option<Value<'_>>, tools: &ToolH
     headers
 }
 
-/// A text as the value of a header: as it is where it can stand there, else its base64.
+/// Encodes a text as the value of a header: unchanged if that is valid, else in base64.
 pub(super) fn encoded(text: &str) -> HeaderValue {
     let is_plain = text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'))
         && text.trim() == text
@@ -171,8 +169,7 @@ pub(super) fn encoded(text: &str) -> HeaderValue {
     value.expect("visible ASCII can stand in a header")
 }
 
-/// The requests that a server's message answers, and whether any part of it is a request that waits for a
-/// reply.
+/// What a server's message answers, and what it asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AnsweredByServer {
     /// Requests that it answers; `None` for an error that names none.
@@ -181,7 +178,7 @@ pub(crate) struct AnsweredByServer {
     pub(crate) asks: Vec<(RequestId, String)>,
 }
 
-/// Reads a message of a server, or several in an array; `None` where it is none.
+/// Reads a message of a server, or several in an array. Returns `None` if the text is not a message.
 pub(crate) fn heard(text: &[u8]) -> Option<AnsweredByServer> {
     let mut scanner = Scanner::new(DEEPEST);
     let root = scanner.scan(text, LoneSurrogate::Replace).ok()?.document.root();
@@ -195,7 +192,7 @@ pub(crate) fn heard(text: &[u8]) -> Option<AnsweredByServer> {
             }
             return true;
         }
-        // An error of a server that could not read what it was asked.
+        // A server that could not read a request answers with an error without an id.
         let is_error = value.member("error").is_some_and(Value::is_object);
         if is_error && value.member("id").is_none_or(Value::is_null) {
             heard.answers.push(None);
@@ -209,7 +206,7 @@ pub(crate) fn heard(text: &[u8]) -> Option<AnsweredByServer> {
     is_message.then_some(heard)
 }
 
-/// The error that a server answered with, as JSON, whomever it is for.
+/// Returns the error in a server's answer, as JSON, whatever the answer's id is.
 pub(crate) fn error_of(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner::new(DEEPEST);
     let root = scanner.scan(text, LoneSurrogate::Replace).ok()?.document.root();
@@ -219,7 +216,7 @@ pub(crate) fn error_of(text: &[u8]) -> Option<String> {
     is_error.then(|| error.text().to_owned())
 }
 
-/// Returns whether a server refused a request because headers and body of it differ.
+/// Returns whether a server refused a request because its headers and its body differ.
 pub(crate) fn is_header_mismatch(text: &[u8]) -> bool {
     let mut scanner = Scanner::new(DEEPEST);
     let root = scanner
@@ -230,7 +227,7 @@ pub(crate) fn is_header_mismatch(text: &[u8]) -> bool {
     code.is_some_and(|code| code.text() == HEADER_MISMATCH)
 }
 
-/// The revision that a server agrees to in its answer to `initialize`.
+/// Returns the revision that the server names in its answer to `initialize`.
 pub(crate) fn agreed(answer: &[u8]) -> Option<String> {
     let mut scanner = Scanner::new(DEEPEST);
     let root = scanner.scan(answer, LoneSurrogate::Replace).ok()?.document.root();
@@ -238,7 +235,7 @@ pub(crate) fn agreed(answer: &[u8]) -> Option<String> {
     Some(version.into_owned())
 }
 
-/// Members of a server's capabilities whose lists it tells changes of.
+/// Returns the capabilities of a server for which it announces `listChanged`.
 pub(crate) fn tells_changes(answer: &[u8]) -> Vec<String> {
     let mut scanner = Scanner::new(DEEPEST);
     let scan = scanner.scan(answer, LoneSurrogate::Replace).ok();
@@ -255,7 +252,7 @@ pub(crate) fn tells_changes(answer: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// An answer to `id` with an error object, as JSON.
+/// Returns an answer to `id` with an error object, as JSON.
 pub(crate) fn with_error(id: &RequestId, error: &str) -> String {
     let mut answer = "{\"jsonrpc\":\"2.0\",\"id\":".to_owned();
     match id {
@@ -268,7 +265,7 @@ pub(crate) fn with_error(id: &RequestId, error: &str) -> String {
     answer
 }
 
-/// An error object.
+/// Returns an error object, as JSON.
 pub(crate) fn error(code: i64, message: &str) -> String {
     let mut error = format!("{{\"code\":{code},\"message\":");
     quote_into(message, &mut error);

@@ -1,4 +1,4 @@
-//! Arguments that a tool wants to see in headers too: `x-mcp-header` in its schema, `Mcp-Param-*` in a request.
+//! Arguments that a tool requires in headers too: `x-mcp-header` in its schema, `Mcp-Param-*` in a request.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value, Valu
 
 use super::outline::encoded;
 
-/// Tools with such arguments that are known of one server.
+/// Most tools with such arguments that are remembered for one server.
 const MOST_TOOLS: usize = 2000;
-/// Such arguments of one tool.
+/// Most such arguments of one tool.
 const MOST_ARGUMENTS: usize = 64;
-/// The depth in a schema to which arguments are searched.
+/// Depth in a schema to which such arguments are searched for.
 const DEEPEST_ARGUMENT: usize = 8;
-/// Longest value that stands in a header, bytes.
+/// Longest value that is sent in a header, bytes.
 const LONGEST: usize = 4096;
 
 /// The arguments of each tool that are to be repeated in headers.
@@ -28,7 +28,7 @@ struct ArgumentPlace {
 }
 
 impl ToolHeaders {
-    /// Takes in a page of `tools/list`, as it was answered.
+    /// Adds the tools of a page of `tools/list`.
     pub(crate) fn learn(&mut self, answer: &[u8]) {
         let mut scanner = Scanner::new(DEEPEST);
         let Ok(scan) = scanner.scan(answer, LoneSurrogate::Replace) else {
@@ -54,7 +54,7 @@ impl ToolHeaders {
         }
     }
 
-    /// Takes in what another one knows.
+    /// Adds what `other` has learned.
     pub(crate) fn extend(&mut self, other: Self) {
         for (tool, places) in other.0 {
             if self.0.len() < MOST_TOOLS || self.0.contains_key(&tool) {
@@ -63,7 +63,7 @@ impl ToolHeaders {
         }
     }
 
-    /// The headers of a call.
+    /// Returns the headers of a call.
     pub(super) fn of_call(&self, tool: &str, arguments: Value<'_>) -> Vec<(HeaderName, HeaderValue)> {
         let places = self.0.get(tool).map(Vec::as_slice).unwrap_or_default();
         let header = |place: &ArgumentPlace| {
@@ -78,7 +78,7 @@ impl ToolHeaders {
     }
 }
 
-/// An argument as a header has it; `None` where it does not stand in one.
+/// Returns the value of a header for an argument. Returns `None` for a value that is not sent in a header.
 fn written(value: Value<'_>) -> Option<String> {
     match value.kind() {
         ValueKind::String => value.string().map(std::borrow::Cow::into_owned),

@@ -1,4 +1,4 @@
-//! Asks a server behind pipes what it offers, as its client would: a handshake, then every list.
+//! Lists what a server on stdio offers: a handshake, then every list.
 
 use std::{
     collections::BTreeSet,
@@ -87,7 +87,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
             };
             let page: Option<(usize, Option<String>)> =
                 match self.ask(method, &params, Some(list.kind), read).await {
-                    // It announces a list that it does not have.
+                    // The server announces a list that it does not have.
                     Err(AnswerFault::Refused { code: -32_601, .. }) if cursor.is_none() => return Ok(()),
                     answered => answered?,
                 };
@@ -99,7 +99,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
             }
             match &next {
                 None => return Ok(()),
-                // It leads in a circle.
+                // A cursor that came before would lead in a circle.
                 Some(next) if !seen.insert(next.clone()) => return Ok(()),
                 Some(_) if seen.len() >= MOST_PAGES => return Err(AnswerFault::Endless(MOST_PAGES, "pages")),
                 Some(_) => cursor = next,
@@ -137,7 +137,8 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
         Ok(said)
     }
 
-    /// The answer to a request; what the server asks meanwhile is refused, for nobody is there.
+    /// Returns the answer to a request. Requests of the server are refused meanwhile: there is no client that could
+    /// answer.
     async fn answer(&mut self, id: &RequestId) -> Result<Vec<u8>, AnswerFault> {
         for _ in 0..MOST_BEFORE {
             let line = self.line().await?;
@@ -157,7 +158,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
         Err(AnswerFault::Endless(MOST_BEFORE, "messages before the answer"))
     }
 
-    /// The next line, bounded together with all before it.
+    /// Returns the next line. The length of all lines together is limited.
     async fn line(&mut self) -> Result<Vec<u8>, AnswerFault> {
         let mut line = Vec::new();
         loop {
@@ -189,7 +190,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
         };
         match timeout(self.patience, sent).await {
             Ok(Ok(())) => Ok(()),
-            // It has ended; what it said before is read first.
+            // The server has ended; what it wrote before is read first.
             Ok(Err(_broken)) => Ok(()),
             Err(_elapsed) => Err(AnswerFault::Late(self.patience.as_secs())),
         }

@@ -1,4 +1,4 @@
-//! Responses of a server: the way they are read, and the headers that pass.
+//! Responses of a server: how they are read, and which headers are forwarded.
 
 use hyper::{
     HeaderMap, Response, StatusCode,
@@ -24,7 +24,7 @@ use crate::{
     shares::QuotaPermit,
 };
 
-/// Tells those in between to hold nothing back.
+/// Tells intermediaries not to buffer the stream.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Longest id of a session, bytes.
@@ -36,20 +36,20 @@ pub(super) enum Expected {
     /// The answer to a message.
     Answer {
         waiting: PendingRequests,
-        /// True if it is a stream that is kept open for what the server says later.
+        /// True if the stream is kept open for later messages of the server.
         is_kept: bool,
-        /// True if it was counted as the opening of a session.
+        /// True if the request was counted as opening a session.
         opens: bool,
     },
-    /// The server's unasked messages.
+    /// The stream of the server's unasked messages.
     Unasked,
-    /// The same of the older transport, which says first where messages go.
+    /// The stream of the transport of 2024-11-05, whose first event names the URL for messages.
     Places(Box<Place>),
-    /// The end of a session.
+    /// The answer to the end of a session.
     Farewell,
 }
 
-/// Reads what a server answered; what of it goes on.
+/// Reads a server's response, and returns what is forwarded of it.
 pub(super) async fn read(
     talk: Talk,
     response: Response<Incoming>,
@@ -68,7 +68,7 @@ pub(super) async fn read(
         }
     };
     if matches!(expected, Expected::Farewell) && head.status.is_success() {
-        // What a server says to the end of a session is for nobody.
+        // The client does not need what a server answers to the end of a session.
         headers::forget_bytes(&mut head.headers);
         head.headers.remove(CONTENT_TYPE);
         return Ok(Response::from_parts(head, OutgoingBody::whole(Vec::new())));
@@ -100,7 +100,7 @@ pub(super) async fn read(
     Ok(Response::from_parts(head, OutgoingBody::Mcp(Box::new(judged))))
 }
 
-/// Takes in the head of an answer; its body is to be read by what comes of it.
+/// Checks and adapts the head of a response. Returns the body, which the caller reads.
 fn accept(talk: &Talk, head: &mut Parts, body: Incoming, expected: &Expected) -> Result<Chunks, Problem> {
     let call = &talk.call;
     headers::to_agent(&mut head.headers);
@@ -123,7 +123,7 @@ fn accept(talk: &Talk, head: &mut Parts, body: Incoming, expected: &Expected) ->
         .map_err(|error| call.unfit(error))
 }
 
-/// An answer that is judged before anything of it goes on.
+/// Answers with a response that is judged as a whole before any of it is forwarded.
 async fn whole(mut hearing: Hearing, head: Parts, mut chunks: Chunks) -> Response<OutgoingBody> {
     let mut out = HttpOutput::default();
     let mut share = Share::default();
@@ -183,7 +183,7 @@ fn finished(mut head: Parts, ended: WholeResponseHead, out: HttpOutput) -> Respo
     Response::from_parts(head, OutgoingBody::whole(out.to_client))
 }
 
-/// Nothing comes of a server for those that wait.
+/// Answers the waiting requests with `problem`, because the server gave no response.
 pub(super) async fn missing(
     talk: Talk,
     waiting: PendingRequests,
@@ -202,7 +202,7 @@ pub(super) async fn missing(
     }
 }
 
-/// An answer of ours.
+/// Converts an answer that mcpmon wrote.
 pub(super) fn own(answer: &ProxyResponse) -> Response<OutgoingBody> {
     let mut response = Response::new(OutgoingBody::whole(answer.body.clone()));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_REQUEST);
@@ -212,8 +212,8 @@ pub(super) fn own(answer: &ProxyResponse) -> Response<OutgoingBody> {
     response
 }
 
-/// A session that begins is known from here on, one that is over no more. One that the server opens unasked counts
-/// too, unless it is `counted` already.
+/// Remembers a session that the response opens, and forgets one that has ended. A session that the server opens unasked
+/// counts against the limits too, unless it is already `counted`.
 fn settle(talk: &Talk, head: &mut Parts, counted: bool) -> Result<(), Problem> {
     let call = &talk.call;
     let sessions = &call.proxy.sessions;
@@ -232,7 +232,7 @@ fn settle(talk: &Talk, head: &mut Parts, counted: bool) -> Result<(), Problem> {
             let inserted = sessions.insert(id, &talk.live, None);
             inserted.map_err(|too_many| call.crowded(&too_many))?;
         }
-        // The one that was asked for is the one that answers.
+        // A response can only be in the session of its request.
         (sent, told) if sent != told => drop(head.headers.remove(SESSION_ID)),
         (_, _) => {}
     }

@@ -1,4 +1,4 @@
-//! A request of a client on its way to a server, and those that the proxy makes for its sake.
+//! Requests of a client on their way to a server, and the requests that the proxy itself makes for a client.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ use crate::{
     upstream::{Upstream, whole},
 };
 
-/// Name of the header that tells a session.
+/// Name of the header with the id of a session.
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The prefix of headers that belong to one request of the stateless era.
 const OF_ONE_REQUEST: &str = "mcp-param-";
@@ -40,20 +40,20 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 pub(super) struct Call {
     pub(super) proxy: Arc<Proxy>,
     pub(super) server: Arc<Server>,
-    /// Through which the server is asked.
+    /// The connections to the server.
     pub(super) upstream: Upstream,
     pub(super) conversation: Arc<Conversation>,
     /// The URI of the server.
     pub(super) uri: Uri,
-    /// As they go to the server, with all that it is to know the client by.
+    /// The headers for the server, including all that identify the client.
     pub(super) headers: HeaderMap,
     /// The client's URL of the server.
     pub(super) here: Here,
     /// The owner of the request.
     pub(super) owner: QuotaOwner,
-    /// Memory for what is held of it.
+    /// Memory for what is held of the request.
     pub(super) room: BodyMemory,
-    /// Bounds of what is decoded.
+    /// Limits for decoding.
     pub(super) limits: DecodeLimits,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Here {
     pub(super) origin: String,
     /// The path, as the client wrote it.
     pub(super) path: String,
-    /// True if a token stands in the path.
+    /// True if the path contains a token.
     pub(super) has_token: bool,
 }
 
@@ -75,7 +75,7 @@ impl Here {
     }
 }
 
-// Headers tell who the client is to the server, and its path may have a token in it: they are shown nowhere.
+// The headers may contain credentials, and the path may contain a token: neither is shown.
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
@@ -97,21 +97,21 @@ impl Call {
         &self.room
     }
 
-    /// Room for one more request or stream, given back when dropped.
+    /// Returns a permit for one more request or stream, given back when dropped.
     pub(super) fn admit(&self, kind: Kind) -> Result<QuotaPermit, Problem> {
         self.server
             .admit(kind, self.owner)
             .map_err(|too_many| self.crowded(&too_many))
     }
 
-    /// One more session is to be opened.
+    /// Counts one more session that is opened.
     pub(super) fn open(&self) -> Result<(), Problem> {
         self.server
             .open(self.caps(), self.owner)
             .map_err(|too_many| self.crowded(&too_many))
     }
 
-    /// There is no more for whoever asks. Where that is often, it is recorded.
+    /// Returns the refusal for an exhausted limit. Frequent refusals are recorded.
     pub(super) fn crowded(&self, too_many: &TooMany) -> Problem {
         if let Some(times) = self.server.refused() {
             self.proxy.crowded(Crowded {
@@ -127,7 +127,7 @@ impl Call {
         &*self.conversation.guard
     }
 
-    /// The headers that repeat parts of the body.
+    /// Returns the headers that repeat parts of the body.
     pub(super) fn head(&self) -> Head<'_> {
         let fields = self.headers.iter();
         Head::of(fields.map(|(name, value)| (name.as_str(), value.as_bytes())))
@@ -138,14 +138,14 @@ impl Call {
         self.guard().failed(self.now(), failure);
     }
 
-    /// Records what is no message.
+    /// Records input that is not a message.
     pub(super) fn note(&self, incidents: &mut Vec<Incident>) {
         for incident in incidents.drain(..) {
             self.guard().incident(self.now(), &incident);
         }
     }
 
-    /// Records that the server does not answer as it should, for whoever asked.
+    /// Records that the server's response is not forwarded, and returns the problem for the client.
     pub(super) fn unfit(&self, cause: impl ToString) -> Problem {
         let cause = cause.to_string();
         let problem = Problem::of_answer(self.server.id(), &cause);
@@ -153,7 +153,7 @@ impl Call {
         problem
     }
 
-    /// Has `say` name the server by the URL that its client knows.
+    /// Calls `say` with the URL of the server that the client knows.
     pub(super) fn with_resource<T>(&self, say: impl FnOnce(Resource<'_>) -> T) -> T {
         say(Resource {
             server: &self.server.shown(),
@@ -162,7 +162,7 @@ impl Call {
         })
     }
 
-    /// Headers for a request of the proxy's own in the same name.
+    /// Returns the headers for a request of the proxy in the client's name.
     pub(super) fn own_headers(&self) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers::forget_bytes(&mut headers);
@@ -178,7 +178,7 @@ impl Call {
         headers
     }
 
-    /// Headers for asking for what everyone may read.
+    /// Returns the headers for a request for public documents.
     pub(super) fn public_headers(&self) -> HeaderMap {
         let mut headers = self.own_headers();
         for name in [AUTHORIZATION, SESSION_ID] {
@@ -187,7 +187,7 @@ impl Call {
         headers
     }
 
-    /// Comes once a person stopped what is asked here, or the server may not be asked any more.
+    /// Returns the denial once a person stops requests, or the server may not be used any longer.
     pub(super) async fn halted(&self) -> Denial {
         let mut ticks = ticks();
         loop {
@@ -198,7 +198,7 @@ impl Call {
         }
     }
 
-    /// Sends a request, and waits for the head of its answer. Nobody is asked elsewhere because the server says so.
+    /// Sends a request, and waits for the head of the response. Redirects are not followed.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -268,7 +268,7 @@ impl Call {
         Problem::new(StatusCode::BAD_GATEWAY, message)
     }
 
-    /// Reads a body of the server.
+    /// Prepares the reading of a body from the server.
     pub(super) fn chunks(
         &self,
         headers: &HeaderMap,
@@ -279,7 +279,7 @@ impl Call {
     }
 }
 
-/// The only value of a header; `Err` where it is there more than once, or is no text.
+/// Returns the value of a header. Returns an error if the header occurs more than once, or is not text.
 pub(super) fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, ()> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();

@@ -1,4 +1,4 @@
-//! A response of a server while it is read, by somebody who may leave.
+//! Responses of a server while they are read, for clients that may disconnect at any time.
 
 use std::time::Duration;
 
@@ -17,15 +17,16 @@ use super::stream::Talk;
 /// lists that changed. A request that is stopped ends within a second.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Fires now and then, for what nobody tells of.
+/// Returns a timer for states that have to be polled, because no event announces them.
 pub(super) fn ticks() -> Interval {
     let mut ticks = interval_at(Instant::now() + TICK, TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// Keeps a timer that is due before any of [`ticks`]. A timer that is due before all others wakes the thread that waits
-/// for them, so each call would wake one that has nothing to do, and hand itself over to it.
+/// Keeps a timer in the runtime that fires earlier than any new one of [`ticks`]. A new timer that fires before all
+/// others wakes the thread that waits for the timers; without this one, each call would wake a thread that has nothing
+/// to do, and move to it.
 pub(in super::super) async fn near_timer() {
     let mut ticks = tokio::time::interval(TICK);
     loop {
@@ -36,13 +37,14 @@ pub(in super::super) async fn near_timer() {
 /// The reason for ending a wait although the client is still there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Cut {
-    /// A person stopped it, or the server may not be asked any more.
+    /// A person stopped the request, or the server may not be used any longer.
     Halted(Box<Denial>),
     /// The answer took longer than a request may wait.
     Late,
 }
 
-/// A response that is read. Where this is dropped before its end its client has left: nothing waits for the rest.
+/// A response that is being read. If this is dropped before the end, the client has left, and no request waits for the
+/// rest.
 #[derive(Debug)]
 pub(super) struct Hearing {
     pub(super) talk: Talk,
@@ -59,7 +61,7 @@ impl Hearing {
         }
     }
 
-    /// One that has not begun, for those that wait for it.
+    /// A response that has not begun, for the requests in `waiting`.
     pub(super) fn unheard(talk: Talk, status: u16, waiting: PendingRequests) -> Self {
         let response = HttpResponse::to_post(talk.call.limits, status, None, waiting);
         Self::new(talk, response)
@@ -83,7 +85,7 @@ impl Hearing {
             .fail(session, &mut self.response, &ResponseFault::Broken { cause }, out)
     }
 
-    /// No more of it is heard; whoever waits is told why.
+    /// Stops reading the response, and answers the waiting requests with the reason.
     pub(super) fn cut(
         &mut self,
         session: &mut HttpSession,
@@ -109,7 +111,8 @@ impl Drop for Hearing {
             self.talk.leave(&mut session, &mut self.response);
             return;
         }
-        // A thread that serves others does not wait. Without a runtime nobody goes on with the session either.
+        // A thread that serves other clients may not block. Without a runtime, no task uses the session any longer
+        // either.
         let Ok(runtime) = Handle::try_current() else {
             return;
         };

@@ -1,4 +1,4 @@
-//! Calls that are held until a person answers: their clients wait, and hear that they do.
+//! Calls that are held until a person answers: their clients wait, and are kept informed meanwhile.
 
 use std::{
     fmt,
@@ -23,19 +23,19 @@ use tokio::{
 use super::{HeldCallState, call::Call, post::ClientMessage, problem::Problem, stream::Talk};
 use crate::body::{Failure, OutgoingBody};
 
-/// The interval at which the answer is looked for.
+/// The interval of checks for the answer.
 const LOOK: Duration = Duration::from_millis(250);
-/// Notifications that wait for a client to read them; further ones are left out.
+/// Most progress notifications that wait to be read by the client; further ones are dropped.
 const MAX_NOTICES: usize = 4;
 const EVENT_STREAM: &str = "text/event-stream";
-/// Tells those in between to hold nothing back.
+/// Tells intermediaries not to buffer the stream.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Holds a call until a person answers the question with this id, and then sends it on or answers it.
 ///
-/// A client that takes streams gets one at once: it hears of progress, and nobody in between takes the connection for
-/// dead. A client of the transport of 2024-11-05 gets all answers on its stream, and sends nothing else before this
-/// request is taken.
+/// A client that accepts streams gets one at once: it receives progress, and no intermediary considers the connection
+/// dead. A client of the transport of 2024-11-05 gets all answers on its one stream, and sends nothing else before this
+/// request is accepted, so it is accepted at once.
 pub(super) async fn hold(
     message: ClientMessage,
     held_call: String,
@@ -83,7 +83,7 @@ async fn conclude(
     loop {
         let waiting = HeldPost::new(message.talk.clone(), message.place.clone(), held_call);
         if !waiting.settle(&mut tell).await? {
-            // Its client took it back, and waits for nothing.
+            // The client has cancelled the call.
             return Ok(Response::new(OutgoingBody::whole(Vec::new())));
         }
         match message.judge().await {
@@ -95,7 +95,7 @@ async fn conclude(
     }
 }
 
-/// A call that waits for a person. Once this is dropped before there is an answer, its client has left.
+/// A call that waits for a person. If this is dropped before the answer, the client has left.
 struct HeldPost {
     talk: Talk,
     place: Option<String>,
@@ -113,7 +113,7 @@ impl HeldPost {
         }
     }
 
-    /// Waits until the call is to be posted again; `false` if its client waits no longer.
+    /// Waits until the call is to be posted again. Returns `false` if the client no longer waits.
     async fn settle(mut self, tell: &mut impl FnMut(String)) -> Result<bool, Problem> {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -168,7 +168,8 @@ impl Drop for HeldPost {
         if let Some(mut session) = self.talk.live.free_session() {
             return session.release(&self.held_call);
         }
-        // A thread that serves others does not wait. Without a runtime nobody goes on with the session either.
+        // A thread that serves other clients may not block. Without a runtime, no task uses the session any longer
+        // either.
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
@@ -184,16 +185,16 @@ pub(in super::super) struct HeldResponse {
 }
 
 enum State {
-    /// Nobody has answered yet, or the server has not.
+    /// The person or the server has not answered yet.
     Waiting(Pin<Box<dyn Future<Output = Response<OutgoingBody>> + Send>>),
     /// The server answers with a stream.
     Stream(OutgoingBody),
-    /// The answer is one text, of which this came.
+    /// The answer is a single text; these bytes of it have come.
     Text(OutgoingBody, Vec<u8>),
     Over,
 }
 
-// Nothing of what passes is shown.
+// The content is never shown.
 impl fmt::Debug for HeldResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HeldResponse").finish_non_exhaustive()
@@ -269,7 +270,7 @@ impl State {
     }
 }
 
-/// Returns whether a client takes a stream for an answer.
+/// Returns whether a client accepts a stream as the answer.
 fn takes_streams(call: &Call) -> bool {
     let mut accepted = call.headers.get_all(ACCEPT).iter();
     accepted.any(|value| {
@@ -278,7 +279,7 @@ fn takes_streams(call: &Call) -> bool {
     })
 }
 
-/// A message as an event of a stream.
+/// Returns a message as an event of a stream.
 fn event(text: &str) -> Vec<u8> {
     let mut event = Vec::with_capacity(text.len() + 16);
     mcp_http::event(text, &mut event);

@@ -1,6 +1,6 @@
 //! The MCP proxy: declared remote servers behind the listener of the LLM proxy, each at `/mcp/SERVER`.
 //!
-//! The guards that the host's implementation of [`Servers`] hands out judge the bytes; this module only moves them.
+//! The guards from the host's implementation of [`Servers`] judge the bytes; this module only moves them.
 
 mod answer;
 mod call;
@@ -38,7 +38,7 @@ pub struct Remote {
     pub url: String,
     /// The transport of the server.
     pub server_type: ServerType,
-    /// The only certificate that it may show.
+    /// The only certificate that is accepted, if one is pinned.
     pub tls: Option<Digest>,
 }
 
@@ -55,31 +55,31 @@ pub struct AskedServer {
     pub agent: Option<Box<str>>,
 }
 
-/// The reason why there is no guard, so that nothing is forwarded. Its text tells the cause and the remedy.
+/// The reason why there is no guard, so that nothing is forwarded. The text gives the cause and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotJudged(pub String);
 
 /// The declared servers, and the guards of conversations with them.
 pub trait Servers: fmt::Debug + Send + Sync {
-    /// The session that a token in a path was given to.
+    /// Returns the session that has this token, from a path.
     fn session(&self, token: &str) -> Option<SessionId>;
 
-    /// The server of that id, as declared now.
+    /// Returns the server with this id, as it is declared now.
     fn remote(&self, id: &str) -> Option<Arc<Remote>>;
 
-    /// Ids of all of them, in order.
+    /// Returns the ids of all servers, in order.
     fn ids(&self) -> Vec<ServerId>;
 
-    /// Bounds that the policy sets.
+    /// Returns the limits that the policy sets.
     fn bounds(&self) -> Bounds;
 
-    /// Records that more is asked for than there is.
+    /// Records that requests are refused because a limit is reached.
     fn crowded(&self, now: Timestamp, crowded: &Crowded);
 
-    /// Returns the guard of this conversation: the same value (by pointer) for all requests that belong
-    /// together, because a client may not continue an MCP session of another. It lives as long as anything
-    /// here holds it.
+    /// Returns the guard of this conversation: the same value (by pointer) for all requests that belong together,
+    /// because a client may not continue an MCP session of another. The guard lives as long as this crate holds a
+    /// reference to it.
     ///
     /// # Errors
     ///
@@ -95,23 +95,23 @@ pub enum NoAnswer {
         /// The cause.
         cause: String,
     },
-    /// The server shows another certificate than the pinned one.
+    /// The server presents another certificate than the pinned one.
     Certificate {
-        /// The pinned one.
+        /// The pinned certificate.
         pinned: Digest,
-        /// The one that it shows.
+        /// The certificate that the server presents.
         shown: Digest,
     },
-    /// The response is not forwarded: it redirects, has no end, or is not the expected one.
+    /// The response is not forwarded: it redirects, is too long, or is not the expected one.
     Unfit {
         /// The cause.
         cause: String,
     },
 }
 
-/// Guards one conversation with a server: bytes go in with the session that they belong to, and what goes on comes out.
-/// The events and effects that follow have been recorded when a method returns. May wait for the store or the daemon: an
-/// implementation tells the runtime (`block_in_place`) where it does, and where there are many bytes.
+/// Guards one conversation with a server: bytes go in with their session, and the bytes to forward come out. When a
+/// method returns, the resulting events and effects are recorded. Methods may wait for the store or the daemon: an
+/// implementation uses `block_in_place` where it waits, and where it works on many bytes.
 pub trait ServerGuard: fmt::Debug + Send + Sync {
     /// Takes a post.
     ///
@@ -126,7 +126,7 @@ pub trait ServerGuard: fmt::Debug + Send + Sync {
         out: &mut HttpOutput,
     ) -> Result<PostDecision, UnlistedTools>;
 
-    /// Takes bytes of a response, cut anywhere.
+    /// Judges bytes of a response, cut at any place.
     fn push(
         &self,
         now: Timestamp,
@@ -145,8 +145,8 @@ pub trait ServerGuard: fmt::Debug + Send + Sync {
         out: &mut HttpOutput,
     ) -> WholeResponseHead;
 
-    /// Handles a response that does not come, or not to its end. The requests that waited for it are answered with the
-    /// fault, and these answers are recorded as if the server had sent them.
+    /// Handles a response that is missing or incomplete. The waiting requests are answered with the fault, and these
+    /// answers are recorded as if the server had sent them.
     fn fail(
         &self,
         now: Timestamp,
@@ -156,24 +156,25 @@ pub trait ServerGuard: fmt::Debug + Send + Sync {
         out: &mut HttpOutput,
     ) -> WholeResponseHead;
 
-    /// Returns the denial of requests without a message: a stream, the end of a session, a document.
+    /// Returns the denial of requests that carry no message: a stream, the end of a session, a document. Returns `None`
+    /// if they are allowed.
     fn halted(&self, now: Timestamp) -> Option<Denial>;
 
-    /// Records something on the wire that is no message.
+    /// Records input that is not a message.
     fn incident(&self, now: Timestamp, incident: &Incident);
 
-    /// Returns the lists that show something else by now than the client saw; each is told once.
+    /// Returns the lists whose content has changed since the client read them; each change is returned once.
     fn changed(&self, now: Timestamp) -> BTreeSet<ListKind>;
 
     /// Returns whether a tool of that name was on a list of the server.
     fn is_listed(&self, tool: &str) -> bool;
 
-    /// Returns the state of a call that is held until a person answers. A guard that holds none knows none.
+    /// Returns the state of a call that is held until a person answers. The default is for guards that hold no calls.
     fn held_call(&self, _now: Timestamp, _held_call: &str) -> HeldCallState {
         HeldCallState::Gone
     }
 
-    /// Nobody waits for the answer to a held call any longer.
+    /// Records that the client no longer waits for the answer to a held call.
     fn withdraw_call(&self, _now: Timestamp, _held_call: &str) {}
 
     /// Records that the server gave no answer.
@@ -183,7 +184,7 @@ pub trait ServerGuard: fmt::Debug + Send + Sync {
 /// The state of a call that is held until a person answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldCallState {
-    /// Nobody has answered yet.
+    /// The person has not answered yet.
     Waiting,
     /// There is an answer, or none will come: the call is to be posted again.
     Settled,
@@ -191,23 +192,23 @@ pub enum HeldCallState {
     Gone,
 }
 
-/// Somebody is refused again and again what others are to have.
+/// A refusal that happens again and again, because others use the resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crowded {
-    /// Of which server, if it is of one.
+    /// The server, if the resource belongs to one.
     pub server: Option<ServerId>,
     /// The resource, its owner and the limit of the latest refusal.
     pub cause: String,
-    /// The lowest number of refusals within a minute.
+    /// A lower bound for the number of refusals within a minute.
     pub times: u32,
 }
 
-/// Bounds that a policy sets.
+/// Limits that a policy sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Of messages; a body is no longer than one.
+    /// Limits for messages; a body is no longer than one message.
     pub limits: DecodeLimits,
-    /// Streams of one server that clients keep open for what it says unasked.
+    /// Most streams of one server that clients keep open for its unasked messages.
     pub streams: usize,
 }
 
@@ -218,12 +219,12 @@ pub struct McpSettings {
     pub servers: Arc<dyn Servers>,
     /// The clock.
     pub clock: fn() -> Timestamp,
-    /// Bounds.
+    /// Fixed limits.
     pub caps: Caps,
 }
 
 impl McpSettings {
-    /// With the usual bounds.
+    /// Settings with the default limits.
     #[must_use]
     pub fn new(servers: Arc<dyn Servers>, clock: fn() -> Timestamp) -> Self {
         Self {
@@ -234,33 +235,33 @@ impl McpSettings {
     }
 }
 
-/// Bounds that are the same under every policy, of each server where nothing else is said.
+/// Fixed limits, independent of the policy. They are for each server unless stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// Requests that wait for the head of their answer, or are answered, at a time; half of them for one user.
+    /// Most requests in progress at a time; half of them for one user.
     pub requests: usize,
-    /// MCP sessions that are known at a time, of all servers together, half of them for one user; of its own, the one
-    /// that was used longest ago makes room.
+    /// Most MCP sessions that are known at a time, for all servers together, half of them for one user. If a user has
+    /// too many, the user's least recently used session is forgotten.
     pub sessions: usize,
-    /// New MCP sessions of one user a minute.
+    /// Most new MCP sessions of one user in a minute.
     pub new_sessions: u32,
     /// The time after its last use for which an MCP session is remembered.
     pub session_idle: Duration,
-    /// Longest wait for the head of an answer.
+    /// Longest wait for the head of a response.
     pub head: Duration,
-    /// Longest time in which no byte of an answer comes.
+    /// Longest time without a byte of a response.
     pub silence: Duration,
-    /// Longest time in which no byte of a stream that is kept open comes: many servers send nothing to keep it alive.
+    /// Longest time without a byte on a stream that is kept open: many servers send nothing to keep it alive.
     pub stream_silence: Duration,
-    /// Longest time in which no byte of a request's body comes.
+    /// Longest time without a byte of a request's body.
     pub request_silence: Duration,
-    /// Time in which a request's body is there, beside a second more for each 128 KiB of it.
+    /// Time limit for a request's body, plus a second for each 128 KiB of it.
     pub request_body: Duration,
-    /// Pages of a list that the proxy itself asks for.
+    /// Most pages of a list that the proxy itself requests.
     pub own_pages: usize,
-    /// Longest time for such a list.
+    /// Time limit for such a list.
     pub own_time: Duration,
-    /// The time after such a list during which another unknown tool does not cause one more.
+    /// Time after such a list in which another unknown tool does not cause a new request.
     pub own_pause: Duration,
 }
 

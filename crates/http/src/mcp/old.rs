@@ -1,4 +1,5 @@
-//! The transport of 2024-11-05: a stream that everything comes on, and a place that it names for what goes the other way.
+//! The transport of 2024-11-05: one stream with all messages of the server, and a URL, named on the stream, for those
+//! of the client.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -11,10 +12,10 @@ use uuid::Uuid;
 
 use super::{call::Call, problem::Problem, stream::Talk};
 
-/// Bytes of events that wait for a stream before no more messages are taken.
+/// Bytes of events that wait for a stream, above which no more messages are accepted.
 const MOST_ASIDE: usize = 1 << 20;
 
-/// Events of our own for a client, until its stream takes them.
+/// Events that mcpmon wrote for a client; they wait until its stream reads them.
 #[derive(Debug, Default)]
 pub(super) struct Aside(Mutex<Waiting>);
 
@@ -26,7 +27,7 @@ struct Waiting {
 }
 
 impl Aside {
-    /// Returns whether there is room for more: who asks has to take the answers too.
+    /// Returns whether more messages may be accepted: a client that sends messages has to read the answers too.
     pub(super) fn has_room(&self) -> bool {
         self.lock().events.len() < MOST_ASIDE
     }
@@ -39,7 +40,7 @@ impl Aside {
         }
     }
 
-    /// Takes them; where there are none, `context` is woken once there are.
+    /// Takes the events. If there are none, `context` is woken when there are.
     pub(super) fn take(&self, context: &Context<'_>) -> Vec<u8> {
         let mut waiting = self.lock();
         if waiting.events.is_empty() {
@@ -49,7 +50,7 @@ impl Aside {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // No step of ours leaves it half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the value half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -58,7 +59,7 @@ impl Aside {
 #[derive(Debug)]
 pub(super) struct Place {
     call: Call,
-    /// The path behind the server's own; nobody else can name it.
+    /// The path below the server's own; it cannot be guessed by other clients.
     path: String,
     is_open: bool,
 }
@@ -80,10 +81,10 @@ impl Place {
         }
     }
 
-    /// The server has said where it takes messages: those of the client, and ours in its name.
+    /// Records the URL at which the server accepts messages: the client's, and those that mcpmon sends in its name.
     ///
     /// # Errors
-    /// Returns an error if no more sessions are known.
+    /// Returns an error if the limit of sessions is reached.
     pub(super) fn open(&mut self, talk: &mut Talk, endpoint: &str) -> Result<(), Problem> {
         if self.is_open {
             return Ok(());

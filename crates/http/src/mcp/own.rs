@@ -1,5 +1,5 @@
-//! Requests of the proxy itself to a server, in the name of a client: requests for lists, and answers that a
-//! client does not give.
+//! Requests of the proxy itself to a server, in the name of a client: requests for lists, and answers in the client's
+//! place.
 
 use std::{
     collections::BTreeMap,
@@ -31,9 +31,9 @@ use crate::chunks::{Share, gather};
 /// The accepted types of an answer.
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// Longest answer to an answer, bytes: nothing is in it.
+/// Most bytes that are read of the response to an answer; it should be empty.
 const LONGEST_NOTHING: usize = 64 << 10;
-/// Sessions of a conversation whose tools the proxy asks for, or did a moment ago.
+/// Most sessions of a conversation for which the proxy requests tools, or did so a moment ago.
 const MOST_SESSIONS: usize = 256;
 /// The interval of checks whether the answer came on another stream.
 const LOOK: Duration = Duration::from_millis(20);
@@ -47,27 +47,27 @@ pub(super) struct Lists(Mutex<BTreeMap<Key, Turn>>);
 
 #[derive(Debug)]
 enum Turn {
-    /// Somebody asks. Nothing is sent here: it closes once that is over.
+    /// A task is requesting the list. Nothing is ever sent on the channel: it closes when the request is over.
     UnderWay(watch::Receiver<()>),
-    /// Somebody asked at this time.
+    /// The request was over at this time.
     Over(Instant),
 }
 
 /// The next step of a task that needs a list.
 enum Due<'l> {
-    /// Nothing: it was asked for a moment ago, or of too many sessions.
+    /// Nothing: the list was requested a moment ago, or too many sessions request theirs.
     Nothing,
-    /// Wait for whoever asks.
+    /// Wait for the task that is requesting it.
     Wait(watch::Receiver<()>),
-    /// Ask.
+    /// Request it.
     Ask(Asking<'l>),
 }
 
-/// The turn of the one that asks for a session. Whoever waits goes on once this is dropped.
+/// The right to request the list of a session. Tasks that wait for it continue when this is dropped.
 struct Asking<'l> {
     lists: &'l Lists,
     key: Key,
-    /// True once it is over; if the requesting task leaves before, another takes over.
+    /// True once the request is over. If the task is dropped before, one of the waiting tasks requests the list.
     is_over: bool,
     _told: watch::Sender<()>,
 }
@@ -97,7 +97,7 @@ impl Lists {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Turn>> {
-        // No step of ours leaves it half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the value half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -112,20 +112,20 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// Asks for the server's tools because some that are called are on no list: a client may have kept them from before.
+/// Requests the server's tools because a called tool is on no list: the client may know it from an earlier connection.
 pub(super) async fn learn(talk: &Talk, UnlistedTools(tools): &UnlistedTools) {
     let call = &talk.call;
     let is_missing = || tools.iter().any(|tool| !call.guard().is_listed(tool));
     tokio::select! {
         biased;
         () = ask(talk, is_missing) => {}
-        // What was asked for is refused then, and waits for nothing.
+        // A stopped request is refused later, and needs no list.
         _denial = call.halted() => {}
     }
 }
 
-/// Asks, unless that was done a moment ago. While another asks for the same session, what comes of that is waited for;
-/// sessions wait for none but their own.
+/// Requests the list, unless that was done a moment ago. If another task is requesting it for the same session, its
+/// result is awaited; sessions never wait for the requests of other sessions.
 async fn ask(talk: &Talk, is_missing: impl Fn() -> bool) {
     let call = &talk.call;
     let caps = *call.caps();
@@ -165,7 +165,7 @@ fn report(call: &Call, asked: Result<Result<(), Problem>, Elapsed>) {
     }
 }
 
-/// One page of tools after the other.
+/// Requests the pages of tools one after the other.
 async fn pages(talk: &Talk) -> Result<(), Problem> {
     let call = &talk.call;
     let mut cursor: Option<String> = None;
@@ -190,14 +190,14 @@ async fn pages(talk: &Talk) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A question of ours. Nobody waits for its answer any more once this is dropped.
+/// A request of the proxy. When this is dropped, its answer is no longer awaited.
 struct Asked<'t> {
     talk: &'t Talk,
     question: Question,
 }
 
 impl Asked<'_> {
-    /// Requests a page; it comes in the response or on a stream that the client keeps open.
+    /// Requests a page. The page comes in the response, or on a stream that the client keeps open.
     async fn page(&self) -> Result<ListOutcome, Problem> {
         let call = &self.talk.call;
         let mut headers = own_headers(call);
@@ -237,7 +237,7 @@ impl Asked<'_> {
                 let mut session = talk.live.session().await;
                 talk.push(&mut session, &mut reading, &chunk, &mut out)
             };
-            // Whatever else comes here was for nobody.
+            // Other messages in this response were not for the client.
             out.to_client.clear();
             let listed = self.listed().await;
             if listed != ListOutcome::Waiting {
@@ -276,7 +276,7 @@ fn own_headers(call: &Call) -> HeaderMap {
     headers
 }
 
-/// Says something to a server that its client has no part in. What comes back is not read.
+/// Sends a message to a server without the client taking part. The response is not read.
 pub(super) fn say(call: &Call, message: String) {
     let server = call.server.id();
     let Ok(part) = call.admit(Kind::Request) else {
@@ -304,7 +304,7 @@ pub(super) fn say(call: &Call, message: String) {
     });
 }
 
-/// Reads what has nothing in it, so that the connection can be used again.
+/// Reads a response without content to its end, so that the connection can be used again.
 pub(super) async fn drain(call: &Call, response: Response<Incoming>) {
     let (head, body) = response.into_parts();
     let Ok(chunks) = call.chunks(&head.headers, body, call.caps().request_silence) else {

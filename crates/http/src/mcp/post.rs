@@ -1,4 +1,4 @@
-//! A message of a client: read, judged, sent on.
+//! Messages of a client: reading, judging, and forwarding.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ use mcpmon_protocol::filter::mcp_http::{
     Forward, HttpOutput, PendingRequests, Post, PostDecision, UnlistedTools,
 };
 
-/// Sends on what a client posts where its server is spoken to.
+/// Forwards a message that a client posts to the server's endpoint.
 pub(super) async fn post(call: Call, body: Incoming) -> Result<Response<OutgoingBody>, Problem> {
     let live = session(&call)?;
     send(call, live, None, body).await
 }
 
-/// Sends on what a client posts to a place that it was told on a stream.
+/// Forwards a message that a client posts to a URL that was named on its stream (transport of 2024-11-05).
 pub(super) async fn post_below(
     mut call: Call,
     place: &str,
@@ -59,7 +59,7 @@ pub(super) async fn post_below(
     send(call, live, Some(place.to_owned()), body).await
 }
 
-/// The session that a request is of, if its client may use it; one of its own where it is of none.
+/// Returns the session of a request, if its client may use it; a new one for a request without a session.
 pub(super) fn session(call: &Call) -> Result<Arc<Live>, Problem> {
     let id = single(&call.headers, &SESSION_ID).map_err(|()| {
         let message = "`Mcp-Session-Id` is there more than once, or cannot be read";
@@ -67,7 +67,7 @@ pub(super) fn session(call: &Call) -> Result<Arc<Live>, Problem> {
     })?;
     match id {
         None => Ok(Live::new(&call.conversation, call.limits, call.owner)),
-        // A client that hears this status opens another one.
+        // The protocol has the client open a new session after this status.
         Some(id) => match call.proxy.sessions.find(&call.conversation, id) {
             Some(Opened { live, place: None }) => Ok(live),
             Some(_) | None => {
@@ -90,7 +90,7 @@ async fn send(
     }
     let mut share = Share::default();
     let body = gather_body(&call, body, &mut share).await?;
-    // Not before the body is there: who is slow with it takes no place of those that are not.
+    // The permit is taken after the body was read, so that slow clients take none from the others.
     let part = call.admit(Kind::Request)?;
     let message = ClientMessage {
         talk: Talk { call, live },
@@ -105,10 +105,10 @@ async fn send(
     }
 }
 
-/// A message of a client, whole.
+/// A complete message of a client.
 pub(super) struct ClientMessage {
     pub(super) talk: Talk,
-    /// The place to which it was sent, if that was told on a stream.
+    /// The URL to which it was sent, if that was named on a stream.
     pub(super) place: Option<String>,
     body: Vec<u8>,
     share: Share,
@@ -116,7 +116,7 @@ pub(super) struct ClientMessage {
 }
 
 impl ClientMessage {
-    /// Has the guard judge it, with the lists that are needed.
+    /// Has the guard judge the message; requests lists that the guard needs.
     pub(super) async fn judge(&self) -> PostDecision {
         let talk = &self.talk;
         let mut out = HttpOutput::default();
@@ -135,7 +135,7 @@ impl ClientMessage {
         posted
     }
 
-    /// Sends on what is left of it, or answers it.
+    /// Forwards the message, or answers it.
     pub(super) async fn proceed(self, posted: PostDecision) -> Result<Response<OutgoingBody>, Problem> {
         let Self {
             talk,
@@ -199,7 +199,7 @@ async fn judge(
     call.guard().post(call.now(), &mut session, &post, out)
 }
 
-/// A message on its way. Once this is dropped its client has left, and nobody waits for the answer.
+/// A message that was sent. If this is dropped before the answer, the client has left.
 struct Underway(Option<(Talk, PendingRequests)>);
 
 impl Underway {
@@ -210,7 +210,7 @@ impl Underway {
         talk
     }
 
-    /// Makes sure that there is room for the session or the stream that it opens.
+    /// Takes the permits for the session or the stream that the message opens.
     fn admit(
         &self,
         opens_session: bool,
@@ -227,7 +227,7 @@ impl Underway {
         }
     }
 
-    /// Sends it, and waits for the head of what comes back.
+    /// Sends the message, and waits for the head of the response.
     async fn send(
         &self,
         part: QuotaPermit,
@@ -243,7 +243,7 @@ impl Underway {
         Ok((response, part))
     }
 
-    /// Comes once somebody has waited too long.
+    /// Returns once a request in the message has waited too long.
     async fn late(&self) {
         let Some((talk, waiting)) = &self.0 else {
             unreachable!("it is not taken yet");
@@ -281,7 +281,7 @@ async fn gather_body(call: &Call, body: Incoming, share: &mut Share) -> Result<V
         .map_err(|error| Problem::of_reading(&error))
 }
 
-/// The headers of a message on its way to the server; of those that changed, each value in its turn.
+/// Returns the headers for the server. Changed headers are replaced, with their values in the given order.
 fn onward(headers: &HeaderMap, changed: &[(String, String)]) -> HeaderMap {
     let mut headers = headers.clone();
     headers::forget_bytes(&mut headers);

@@ -1,4 +1,4 @@
-//! Answers of the proxy's own: JSON-RPC errors, which clients show with what went wrong.
+//! The proxy's own answers to clients of an MCP server: JSON-RPC errors with the cause, which clients show.
 
 use hyper::{
     Response, StatusCode,
@@ -11,7 +11,7 @@ use crate::{admission::RequestRefusal, body::OutgoingBody, chunks::ReadError, co
 
 /// The methods that an endpoint allows.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
-/// Seconds after which one more request may be taken.
+/// Seconds after which the client may try again.
 const SOON: HeaderValue = HeaderValue::from_static("5");
 
 /// The reason why a request gets no answer of its server.
@@ -19,7 +19,7 @@ const SOON: HeaderValue = HeaderValue::from_static("5");
 pub(in super::super) struct Problem {
     status: StatusCode,
     message: String,
-    /// Those that wait are told this instead, as what it is to them.
+    /// The error for each waiting request; it replaces the message.
     cut: Option<Cut>,
 }
 
@@ -32,7 +32,7 @@ impl Problem {
         }
     }
 
-    /// An answer is waited for no longer.
+    /// The wait for an answer was ended.
     pub(super) fn of_cut(cut: Cut) -> Self {
         let (status, message) = match &cut {
             Cut::Halted(denial) => (StatusCode::FORBIDDEN, denial.reason.clone()),
@@ -44,8 +44,8 @@ impl Problem {
         }
     }
 
-    /// A request that may not be made here. None of them is answered with 401: clients would look for somebody who
-    /// gives out tokens.
+    /// The request is refused at admission. The status is never 401, because clients would then look for an
+    /// authorization server.
     pub(in super::super) fn of_admission(refusal: RequestRefusal) -> Self {
         let status = match refusal {
             RequestRefusal::Forward => StatusCode::BAD_REQUEST,
@@ -56,12 +56,12 @@ impl Problem {
         Self::new(status, refusal)
     }
 
-    /// More than may be at a time.
+    /// A limit is reached.
     pub(super) fn of_many(too_many: &TooMany) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, too_many)
     }
 
-    /// A body that cannot be read.
+    /// A body could not be read.
     pub(super) fn of_reading(error: &ReadError) -> Self {
         let status = match error {
             ReadError::Coding(CodingError::Unknown(_)) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -94,14 +94,14 @@ impl Problem {
         self.cut.as_ref()
     }
 
-    /// The answer, to no request in particular.
+    /// Returns the answer to a request as a whole, without an id.
     pub(in super::super) fn answer(&self) -> Response<OutgoingBody> {
         let body = error_body(self.status.as_u16(), &self.message);
         self.with(self.status, body.into_bytes())
     }
 
-    /// The answer with this body, which says the same to those that wait. What mcpmon itself decided is no failure of
-    /// the connection: many clients look into bodies of good answers only.
+    /// Returns the answer with `body`, which has the errors for the waiting requests. What mcpmon itself decided has
+    /// status 200, because many clients read the body of successful responses only.
     pub(super) fn answer_with(&self, body: Vec<u8>) -> Response<OutgoingBody> {
         let status = match self.cut {
             Some(_) => StatusCode::OK,

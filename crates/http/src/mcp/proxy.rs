@@ -1,4 +1,4 @@
-//! One request to a declared server: who may make it, which server it is for, which conversation it belongs to.
+//! Handles one request to a declared server: admission, the server, and the conversation.
 
 use std::{
     collections::BTreeMap,
@@ -33,24 +33,24 @@ use crate::{
     upstream::Upstream,
 };
 
-/// Longest name of a client that is looked at.
+/// Longest name of a client (`User-Agent`), bytes.
 const LONGEST_AGENT: usize = 256;
-/// Servers that are named where one is not known.
+/// Most servers that are listed in the answer to an unknown one.
 const MOST_NAMED: usize = 32;
 
-/// The services that requests need.
+/// The state that all requests share.
 #[derive(Debug)]
 pub(in super::super) struct Proxy {
     settings: McpSettings,
     room: BodyMemory,
     pub(super) sessions: Sessions,
     servers: Mutex<BTreeMap<ServerId, Arc<Server>>>,
-    /// The proxy is to stop.
+    /// True once the proxy is to stop.
     stopped: watch::Receiver<bool>,
 }
 
 impl Proxy {
-    /// With nothing said yet. Streams that are kept open end once it is `stopped`.
+    /// A proxy without sessions. Streams that are kept open end once it is `stopped`.
     pub(in super::super) fn new(
         settings: McpSettings,
         room: BodyMemory,
@@ -66,12 +66,12 @@ impl Proxy {
         }
     }
 
-    /// Forgets what nobody uses.
+    /// Forgets unused sessions and conversations.
     pub(in super::super) fn sweep(&self) {
         self.sessions.sweep(Instant::now());
     }
 
-    /// Comes once the proxy is to stop.
+    /// Returns once the proxy is to stop.
     pub(super) fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut stopped = self.stopped.clone();
         async move { drop(stopped.wait_for(|stopped| *stopped).await) }
@@ -85,17 +85,17 @@ impl Proxy {
         &self.settings.caps
     }
 
-    /// Records that more is asked for than there is.
+    /// Records that requests are refused because a limit is reached.
     pub(in super::super) fn crowded(&self, crowded: Crowded) {
         let Crowded { cause, times, .. } = &crowded;
         tracing::warn!(times, "much is asked of the proxy: {cause}");
         let (servers, now) = (Arc::clone(&self.settings.servers), self.now());
-        // Where that is written others may wait; whoever is refused does not.
+        // Recording may have to wait; the refused request does not.
         tokio::task::spawn_blocking(move || servers.crowded(now, &crowded));
     }
 
-    /// Answers a request whose path is for a server. One without a pin is asked through `upstream`, whose connections
-    /// are of the thread that serves the client: no other one is woken.
+    /// Answers a request whose path is for a server. A server without a pinned certificate is reached through
+    /// `upstream`, the connections of the thread that serves the client, so that no other thread is woken.
     pub(in super::super) async fn answer(
         self: &Arc<Self>,
         entry: &ListenerEntry,
@@ -145,7 +145,7 @@ impl Proxy {
             .servers
             .conversation(asked)
             .map_err(|error| Problem::new(StatusCode::SERVICE_UNAVAILABLE, error))?;
-        // What is posted is judged message by message, and answered as one.
+        // The messages of a POST are judged one by one, and answered together.
         let halted = (parts.method != Method::POST).then(|| guard.halted((self.settings.clock)()));
         if let Some(denial) = halted.flatten() {
             return Err(Problem::new(StatusCode::FORBIDDEN, denial.reason));
@@ -190,7 +190,7 @@ impl Proxy {
         }
     }
 
-    /// A path that leads to no server.
+    /// Returns the problem of a path that leads to no server.
     fn nowhere(&self, error: RouteError) -> Problem {
         match error {
             RouteError::Ambiguous => Problem::new(
@@ -201,7 +201,7 @@ impl Proxy {
         }
     }
 
-    /// A server that is not there; those that are, and how to declare one.
+    /// Returns the problem of an unknown server; it lists those that exist, and says how to declare one.
     fn unknown(&self, what: &str) -> Problem {
         let ids = self.settings.servers.ids();
         let mut named: Vec<String> = ids
@@ -237,7 +237,7 @@ impl Proxy {
         }
     }
 
-    /// The server of that id, as it is declared now.
+    /// Returns the server with this id, as it is declared now.
     fn server(&self, id: &str, streams: usize) -> Result<Arc<Server>, Problem> {
         let Some(remote) = self.settings.servers.remote(id) else {
             return Err(self.unknown(&format!("`{id}` is no server that is reached over the network")));
@@ -267,7 +267,7 @@ impl Proxy {
     }
 }
 
-/// Scheme and authority by which the client knows this proxy.
+/// Returns scheme and authority by which the client knows this proxy.
 fn origin(headers: &HeaderMap) -> String {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     format!("http://{}", host.unwrap_or("localhost"))

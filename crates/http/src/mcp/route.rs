@@ -1,4 +1,4 @@
-//! Routes: the declared server of a path, and the resource within it.
+//! Paths of requests: the declared server that a path names, and the resource of the server.
 
 use std::borrow::Cow;
 
@@ -14,11 +14,12 @@ const WELL_KNOWN: &str = "/.well-known/";
 /// A path that leads to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Route<'a> {
-    /// The token in front.
+    /// The token at the beginning of the path.
     pub(in super::super) token: Option<&'a str>,
-    /// The server that is meant.
+    /// The server that the path names.
     pub(super) server: Cow<'a, str>,
-    /// The path at which the client knows the server, as it writes it: `/mcp/SERVER`, with the token in front.
+    /// The path at which the client knows the server, as written in the request: `/mcp/SERVER`, with the token before
+    /// it.
     pub(super) base: &'a str,
     /// The resource.
     pub(super) place: Place<'a>,
@@ -29,18 +30,18 @@ pub(in super::super) struct Route<'a> {
 pub(super) enum Place<'a> {
     /// The MCP endpoint.
     Endpoint,
-    /// A path below it, with its slash: where messages of the older transport go.
+    /// A path below the endpoint, with its slash: the URL for messages of the transport of 2024-11-05.
     Below(&'a str),
-    /// A document about it.
+    /// A document about the server.
     Document(Document),
 }
 
 /// A document that clients look for before they authorise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Document {
-    /// Of the server ([RFC 9728](https://www.rfc-editor.org/rfc/rfc9728)).
+    /// Metadata of the server ([RFC 9728](https://www.rfc-editor.org/rfc/rfc9728)).
     ProtectedResource,
-    /// Of who gives out tokens for it ([RFC 8414](https://www.rfc-editor.org/rfc/rfc8414)), where that is the server
+    /// Metadata of the authorization server ([RFC 8414](https://www.rfc-editor.org/rfc/rfc8414)), if that is the server
     /// itself.
     AuthorizationServer,
     /// The same, as OpenID Connect names it.
@@ -54,7 +55,7 @@ impl Document {
         Self::OpenidConfiguration,
     ];
 
-    /// Its name behind `/.well-known/`.
+    /// Returns its name after `/.well-known/`.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ProtectedResource => "oauth-protected-resource",
@@ -67,15 +68,15 @@ impl Document {
 /// The reason why a path that should lead to a server leads to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum RouteError {
-    /// Two readers may take it for different things.
+    /// Different readers may understand the path differently.
     Ambiguous,
     /// The path names no server, or an unknown resource of one.
     Nothing,
 }
 
-/// Reads a path; `None` where it has to do with no MCP server.
+/// Reads a path. Returns `None` if the path is not for an MCP server.
 pub(in super::super) fn route(path: &str) -> Option<Result<Route<'_>, RouteError>> {
-    // What is looked for at `/mcp/SERVER` is looked for at `/.well-known/NAME/mcp/SERVER` too.
+    // A document about `/mcp/SERVER` is requested at `/.well-known/NAME/mcp/SERVER` too.
     let (document, inner) = match path.strip_prefix(WELL_KNOWN) {
         Some(rest) => Document::ALL.into_iter().find_map(|document| {
             let inner = rest.strip_prefix(document.name())?;
@@ -98,7 +99,8 @@ pub(in super::super) fn route(path: &str) -> Option<Result<Route<'_>, RouteError
     let (name, rest) = named.split_at(end);
     let base = &inner[..inner.len() - rest.len()];
     let route = || {
-        // A name may be written in any way: it goes no further than this. The rest may be part of a path elsewhere.
+        // The name may be escaped in any way, because it is only used here. The rest may become part of a path of the
+        // server.
         let server = unescape(name).ok_or(RouteError::Ambiguous)?;
         if !(rest.is_empty() || is_plain(rest)) {
             return Err(RouteError::Ambiguous);
@@ -128,7 +130,7 @@ pub(in super::super) fn route(path: &str) -> Option<Result<Route<'_>, RouteError
     Some(route())
 }
 
-/// The text that a part of a path stands for; `None` where it stands for none.
+/// Removes the escapes of a part of a path. Returns `None` if they are invalid.
 fn unescape(part: &str) -> Option<Cow<'_, str>> {
     if !part.contains('%') {
         return Some(Cow::Borrowed(part));
@@ -147,7 +149,7 @@ fn unescape(part: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
-/// A server's id as a part of a path.
+/// Returns a server's id as a part of a path.
 pub(super) fn escape(id: &str) -> String {
     let mut part = String::with_capacity(id.len());
     for byte in id.bytes() {

@@ -1,4 +1,4 @@
-//! A declared server as it is known here: where its parts are, and how much may go on with it at a time.
+//! A declared server: its URLs, and the limits of requests, streams and sessions.
 
 use std::{
     collections::BTreeMap,
@@ -15,23 +15,23 @@ use crate::{
     upstream::Upstream,
 };
 
-/// In which new sessions are counted.
+/// The period in which new sessions are counted.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Users and addresses whose new sessions are counted; users of a host are fewer, others need its token.
+/// Most users and addresses whose new sessions are counted. The users of a host are fewer; other hosts need its token.
 const MOST_OWNERS: usize = 4096;
 
 /// A declared server.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) remote: Arc<Remote>,
-    /// Of its own, where its certificate is pinned.
+    /// A connection pool of its own, if its certificate is pinned.
     pub(super) upstream: Option<Upstream>,
     url: Url,
-    /// The same, as it is asked.
+    /// The URL for requests.
     uri: Uri,
     requests: Quota,
-    /// Streams that are kept open at most.
+    /// Most streams that are kept open.
     pub(super) most_streams: usize,
     streams: Quota,
     openings: Mutex<Openings>,
@@ -40,7 +40,7 @@ pub(super) struct Server {
     document: Mutex<Option<Uri>>,
 }
 
-/// New sessions since a time, of each who opened some.
+/// New sessions since a time, by owner.
 #[derive(Debug)]
 struct Openings {
     since: Instant,
@@ -56,18 +56,18 @@ pub(super) enum Kind {
     Stream,
 }
 
-/// More than may be. Its text names what, whose and the bound.
+/// A limit is reached. The text gives the limit and the owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooMany {
-    /// Requests, or streams.
+    /// Too many requests or streams at a time.
     #[error("{}", at_once(*kind, server, *scarce))]
     AtOnce {
-        /// Of these.
+        /// The kind that is limited.
         kind: Kind,
         server: String,
         scarce: Scarce,
     },
-    /// New sessions.
+    /// Too many new sessions of one owner.
     #[error(
         "{most} sessions with `{server}` were opened within a minute, which is as many as mcpmon opens for {owner}"
     )]
@@ -76,12 +76,12 @@ pub(super) enum TooMany {
         most: u32,
         owner: QuotaOwner,
     },
-    /// Users who opened any within a minute.
+    /// Too many owners that opened sessions within a minute.
     #[error(
         "{most} others opened a session with an MCP server within a minute, which is as many as mcpmon counts"
     )]
     Openers { most: usize },
-    /// Sessions that are open.
+    /// Too many sessions are open.
     #[error("others have all {most} MCP sessions that mcpmon knows at a time")]
     Known { most: usize },
 }
@@ -104,7 +104,7 @@ fn at_once(kind: Kind, server: &str, scarce: Scarce) -> String {
 }
 
 impl Server {
-    /// A server of which nothing was heard yet; `None` where its URL cannot be asked.
+    /// A new server. Returns `None` if its URL cannot be used for requests.
     pub(super) fn new(
         remote: Arc<Remote>,
         upstream: Option<Upstream>,
@@ -131,7 +131,7 @@ impl Server {
         })
     }
 
-    /// Its name, for messages.
+    /// Returns its id, for messages.
     pub(super) fn id(&self) -> &str {
         self.remote.id.as_str()
     }
@@ -157,7 +157,7 @@ impl Server {
         url.as_str().parse().ok()
     }
 
-    /// Resolves a reference that the server gave; `None` if it leads to another origin.
+    /// Resolves a reference that the server gave. Returns `None` if it leads to another origin.
     pub(super) fn referred(&self, reference: &str) -> Option<Url> {
         let url = self.url.join(reference).ok()?;
         (url.origin() == self.url.origin()).then_some(url)
@@ -186,7 +186,7 @@ impl Server {
         announced.into_iter().chain(usual).collect()
     }
 
-    /// The server says where its document is. Nobody is asked on another origin.
+    /// Records the server's own URL for its document. A URL on another origin is ignored.
     pub(super) fn announce_document(&self, reference: &str) {
         if let Some(uri) = self.referred(reference).and_then(|url| url.as_str().parse().ok()) {
             *self.document() = Some(uri);
@@ -197,7 +197,7 @@ impl Server {
         self.document.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Room for one more request or stream of `owner`, given back when dropped.
+    /// Returns a permit for one more request or stream of `owner`, given back when dropped.
     pub(super) fn admit(&self, kind: Kind, owner: QuotaOwner) -> Result<QuotaPermit, TooMany> {
         let shares = match kind {
             Kind::Request => &self.requests,
@@ -210,7 +210,8 @@ impl Server {
         })
     }
 
-    /// One more session is to be opened. Nobody opens so many that others may not.
+    /// Counts a new session of `owner`. Returns an error if the owner opened too many, so that others can still open
+    /// theirs.
     pub(super) fn open(&self, caps: &Caps, owner: QuotaOwner) -> Result<(), TooMany> {
         let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
         if openings.since.elapsed() >= MINUTE {
@@ -234,7 +235,7 @@ impl Server {
         Ok(())
     }
 
-    /// Somebody was refused something; how often that was of late, where it is worth telling.
+    /// Counts a refusal. Returns the number of recent refusals when they are to be recorded.
     pub(super) fn refused(&self) -> Option<u32> {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         refusals.count(Instant::now())

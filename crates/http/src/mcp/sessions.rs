@@ -1,4 +1,4 @@
-//! MCP sessions that are known: each belongs to the conversation in which it was opened, and to nobody else.
+//! Known MCP sessions: each belongs to the conversation in which it was opened.
 
 use std::{
     collections::BTreeMap,
@@ -46,14 +46,14 @@ struct News {
 pub(super) struct Live {
     pub(super) conversation: Arc<Conversation>,
     session: Arc<Turns<HttpSession>>,
-    /// The output of its messages, for the stream on which all of them are answered.
+    /// Output for the one stream of the transport of 2024-11-05.
     pub(super) aside: Aside,
     owner: QuotaOwner,
     used: Used,
 }
 
 impl Live {
-    /// One in which nothing was said yet.
+    /// A new session.
     pub(super) fn new(
         conversation: &Arc<Conversation>,
         limits: DecodeLimits,
@@ -63,7 +63,7 @@ impl Live {
         Self::with(conversation, session, owner)
     }
 
-    /// One of the older transport, the same.
+    /// A new session of the transport of 2024-11-05.
     pub(super) fn old(
         conversation: &Arc<Conversation>,
         limits: DecodeLimits,
@@ -89,7 +89,7 @@ impl Live {
         Arc::clone(&self.session).lock_owned()
     }
 
-    /// The same, if nobody else has it.
+    /// Locks the session if it is free.
     pub(super) fn free_session(&self) -> Option<OwnedMutexGuard<HttpSession>> {
         Arc::clone(&self.session).try_lock_owned().ok()
     }
@@ -113,17 +113,16 @@ impl Used {
     }
 }
 
-/// The key of a conversation: the server, and the address of its guard, which no other guard has while it is
-/// held.
+/// The key of a conversation: the server, and the address of its guard, which is unique as long as the guard is held.
 type Whose = (ServerId, usize);
 /// The second part of a session's key: `Mcp-Session-Id`, or the URL that an `endpoint` event named.
 type Id = Box<str>;
 
-/// A session that is open.
+/// An open session.
 #[derive(Clone, Debug)]
 pub(super) struct Opened {
     pub(super) live: Arc<Live>,
-    /// The URL for its messages, if that is not the one at which it was opened.
+    /// The URL for its messages, if that is not the endpoint.
     pub(super) place: Option<Uri>,
 }
 
@@ -143,7 +142,7 @@ struct Known {
 }
 
 impl Sessions {
-    /// At most `most`, each for `idle` after it was used.
+    /// A table of at most `most` sessions, each remembered for `idle` after its last use.
     pub(super) const fn new(most: usize, idle: Duration, now: Instant) -> Self {
         Self {
             most,
@@ -156,8 +155,7 @@ impl Sessions {
         }
     }
 
-    /// The conversation that `guard` guards. Where `owner` has as many as it may, that of its own which was used longest
-    /// ago makes room.
+    /// Returns the conversation of `guard`. If `owner` has too many, the owner's least recently used one is forgotten.
     pub(super) fn conversation(
         &self,
         server: &ServerId,
@@ -186,7 +184,7 @@ impl Sessions {
         Ok(conversation)
     }
 
-    /// The session of that id, if it was opened in this conversation.
+    /// Returns the session with this id, if it was opened in this conversation.
     pub(super) fn find(&self, conversation: &Conversation, id: &str) -> Option<Opened> {
         let known = self.lock();
         let opened = known.sessions.get(&(conversation.whose(), id.into()))?;
@@ -194,8 +192,8 @@ impl Sessions {
         Some(opened.clone())
     }
 
-    /// A session is open. One of the same id is no more. Where its owner has as many as it may, that of its own which
-    /// was used longest ago makes room.
+    /// Remembers an open session, and replaces one with the same id. If the owner has too many, the owner's least
+    /// recently used one is forgotten.
     pub(super) fn insert(&self, id: &str, live: &Arc<Live>, place: Option<Uri>) -> Result<(), TooMany> {
         let mut known = self.lock();
         known.sweep(self.idle, Instant::now());
@@ -210,24 +208,25 @@ impl Sessions {
         Ok(())
     }
 
-    /// A session is over.
+    /// Forgets a session that has ended.
     pub(super) fn forget(&self, conversation: &Conversation, id: &str) {
         self.lock().sessions.remove(&(conversation.whose(), id.into()));
     }
 
-    /// Forgets what nobody uses. Cheap where that was done a moment ago.
+    /// Forgets unused sessions and conversations. Cheap if that was done a moment ago.
     pub(super) fn sweep(&self, now: Instant) {
         self.lock().sweep(self.idle, now);
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        // No step of ours leaves it half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the value half changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Conversation {
-    /// Lists that changed since `seen`, which is then up to date: every stream of a conversation tells of them.
+    /// Returns the lists that changed since `seen`, and updates `seen`: every stream of a conversation reports every
+    /// change.
     pub(super) fn changed(&self, now: Timestamp, seen: &mut u64) -> Vec<ListKind> {
         let changed = self.guard.changed(now);
         let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
@@ -262,7 +261,7 @@ impl Known {
         }
         self.swept = now;
         let is_fresh = |used: &Used, idle| now.saturating_duration_since(used.at()) < idle;
-        // What somebody else holds is in use: a stream, a session.
+        // A session with other references is in use: by a stream or a request.
         self.sessions
             .retain(|_, opened| Arc::strong_count(&opened.live) > 1 || is_fresh(&opened.live.used, idle));
         let idle = idle.min(UNUSED);
@@ -272,8 +271,8 @@ impl Known {
     }
 }
 
-/// Makes room for one more of `owner` among `most`: where it has its share, by forgetting what of its own was used
-/// longest ago; others lose nothing.
+/// Makes room for one more entry of `owner` among `most`. If the owner has its share, the owner's least recently used
+/// entry is removed; entries of others are kept.
 fn make_room<K: Clone + Ord, T>(
     held: &mut BTreeMap<K, T>,
     most: usize,
@@ -308,7 +307,7 @@ pub(super) mod tests {
     use super::*;
     use crate::mcp::NoAnswer;
 
-    /// Lets everything pass, and has one list that changed, once.
+    /// Lets everything pass, and reports one changed list, once.
     #[derive(Debug, Default)]
     pub(in super::super) struct Open(Mutex<BTreeSet<ListKind>>);
 

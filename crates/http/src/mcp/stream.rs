@@ -1,4 +1,4 @@
-//! A stream of a server on its way to the client, judged while it flows.
+//! Streams of a server on their way to the client, judged while they flow.
 
 use std::{
     fmt,
@@ -28,7 +28,7 @@ use crate::{
     shares::QuotaPermit,
 };
 
-/// A request of a client, and the session that it is of.
+/// A request of a client, with its session.
 #[derive(Clone, Debug)]
 pub(super) struct Talk {
     pub(super) call: Call,
@@ -36,7 +36,7 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// Takes what the server sent; what goes on is in `out`.
+    /// Judges bytes of the response; what is forwarded is in `out`.
     pub(super) fn push(
         &self,
         session: &mut HttpSession,
@@ -52,7 +52,7 @@ impl Talk {
         flow
     }
 
-    /// The server sends no more.
+    /// Ends the response.
     pub(super) fn end(
         &self,
         session: &mut HttpSession,
@@ -64,7 +64,7 @@ impl Talk {
         ended
     }
 
-    /// The server's answer does not come, or not to its end.
+    /// Fails a response that is missing or incomplete.
     pub(super) fn fail(
         &self,
         session: &mut HttpSession,
@@ -80,7 +80,7 @@ impl Talk {
         ended
     }
 
-    /// The client has left: it gets the rest only if it asks again.
+    /// Handles a client that has disconnected: it gets the rest only if it resumes the stream.
     pub(super) fn leave(&self, session: &mut HttpSession, response: &mut HttpResponse) {
         let cause = "the client left".to_owned();
         let mut out = HttpOutput::default();
@@ -88,7 +88,7 @@ impl Talk {
         self.settle(&mut out);
     }
 
-    /// The server is heard no more, for this reason.
+    /// Ends the response because the server may not be used any longer.
     pub(super) fn turn_away(
         &self,
         session: &mut HttpSession,
@@ -101,7 +101,7 @@ impl Talk {
         ended
     }
 
-    /// Does what does not concern the client.
+    /// Records incidents, and sends the messages for the server.
     pub(super) fn settle(&self, out: &mut HttpOutput) {
         self.call.note(&mut out.incidents);
         for message in out.to_server.drain(..) {
@@ -109,7 +109,7 @@ impl Talk {
         }
     }
 
-    /// Time passes.
+    /// Checks for stopped and late requests, and for changed lists.
     pub(super) fn tick(
         &self,
         session: &mut HttpSession,
@@ -130,8 +130,8 @@ impl Talk {
     }
 }
 
-/// A stream on its way to the client. Nothing waits here: what the filter lets go on goes on with the read that brought
-/// it, and the next read is not done before that is taken.
+/// A stream on its way to the client. Nothing is buffered here: what the filter forwards leaves with the read that
+/// brought it, and the next read happens after the client has taken it.
 pub(in super::super) struct Judged {
     hearing: Hearing,
     share: Share,
@@ -139,50 +139,50 @@ pub(in super::super) struct Judged {
     state: State,
     /// The next step, once the session is free.
     step: Option<Step>,
-    /// The turn for the session's lock.
+    /// The place in the queue for the session's lock.
     turn: Option<Turn>,
-    /// The state of a stream that is kept open.
+    /// The state of a stream that is kept open; `None` for others.
     kept: Option<Kept>,
     ticks: Interval,
-    /// The URL of messages that are answered here.
+    /// The URL for messages that are answered on this stream.
     place: Option<Place>,
     _part: QuotaPermit,
 }
 
-/// Comes with the session.
+/// Returns the locked session.
 type Turn = Pin<Box<dyn Future<Output = OwnedMutexGuard<HttpSession>> + Send>>;
 
-/// The events of a stream.
+/// What happened on a stream.
 enum Step {
-    /// The server said something.
+    /// The server sent bytes.
     Came(Bytes),
     /// The stream broke off.
     Broke(ReadError),
     /// The stream ended.
     Ended,
-    /// Time passed.
+    /// The timer fired.
     Tick,
-    /// Nothing more is to be heard.
+    /// The server may not be used any longer.
     Halted(Denial),
     /// The proxy is to stop.
     Stopped,
 }
 
-/// A stream that stays open for what a server says later.
+/// A stream that stays open for later messages of the server.
 struct Kept {
-    /// Changes of which the client heard.
+    /// The number of changes that were reported to the client.
     seen: u64,
-    /// Comes once the proxy is to stop: nobody waits for the end of such a stream.
+    /// Returns once the proxy is to stop: such a stream has no end that could be awaited.
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 enum State {
     Reading(Box<Chunks>),
-    /// Nothing more comes, and this is still to be said.
+    /// Nothing more comes; a failure is still to be returned.
     Over(Option<Failure>),
 }
 
-// Of what passes nothing is shown.
+// The content is never shown.
 impl fmt::Debug for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Judged")
@@ -233,7 +233,8 @@ impl Judged {
             if self.place.is_some() {
                 let aside = self.hearing.talk.live.aside.take(context);
                 if !aside.is_empty() {
-                    // Where this is not read on, nobody else would have the session that it is given meanwhile.
+                    // Give up the place in the queue: if the client does not read on, the lock would be granted to this
+                    // stream and never be released.
                     self.turn = None;
                     return Poll::Ready(Some(Ok(aside.into())));
                 }
@@ -260,7 +261,7 @@ impl Judged {
         }
     }
 
-    /// Returns the next event. A server that sends all the time does not keep the clock from ticking.
+    /// Returns the next step. The timer comes first, so that a server that sends all the time does not suppress it.
     fn next(&mut self, context: &mut Context<'_>) -> Poll<Step> {
         if self.ticks.poll_tick(context).is_ready() {
             let call = &self.hearing.talk.call;
@@ -280,7 +281,7 @@ impl Judged {
         })
     }
 
-    /// The session, once nobody else has it.
+    /// Returns the session once its lock is free.
     fn session(&mut self, context: &mut Context<'_>) -> Poll<OwnedMutexGuard<HttpSession>> {
         let live = &self.hearing.talk.live;
         if self.turn.is_none()
@@ -299,7 +300,8 @@ impl Judged {
         kept.is_some_and(|kept| kept.stopped.as_mut().poll(context).is_ready())
     }
 
-    /// Does what is next. What goes on is in `out`; what came of the server is returned, as it is often the same.
+    /// Handles a step. What is forwarded is in `out`; the server's bytes are returned, because they are often
+    /// identical.
     fn make(&mut self, step: Step, session: &mut HttpSession) -> Bytes {
         match step {
             Step::Came(chunk) => {
@@ -333,7 +335,7 @@ impl Judged {
         if let (Some(place), Some(endpoint)) = (&mut self.place, response.endpoint())
             && let Err(problem) = place.open(talk, endpoint)
         {
-            // Where messages could go nobody is told: they would not be taken.
+            // The client is not told the URL for messages, because messages to it would be refused.
             self.out.to_client.clear();
             let cause = problem.message().to_owned();
             self.hearing.fail(session, cause, &mut self.out);
@@ -346,7 +348,7 @@ impl Judged {
         }
     }
 
-    /// Handles the end of forwarding: later messages may be dropped.
+    /// Ends the stream if the filter forwards nothing more: later bytes would be dropped.
     fn heed(&mut self, flow: Flow, session: &mut HttpSession) {
         if flow == Flow::Over {
             let server = self.hearing.talk.call.server.id();
@@ -356,26 +358,27 @@ impl Judged {
         }
     }
 
-    /// The server should have said more.
+    /// Fails the stream, because it ended before the response did.
     fn break_off(&mut self, error: ReadError, session: &mut HttpSession) {
         let call = &self.hearing.talk.call;
         let server = call.server.id();
         tracing::debug!(server, %error, "a stream of an MCP server broke off");
         let cause = error.to_string();
-        // What is kept open breaks off now and then: its client opens it again.
+        // Streams that are kept open break off now and then, and clients open them again.
         if self.kept.is_none() {
             let cause = cause.clone();
             call.failed(&NoAnswer::Unreachable { cause });
         }
         self.hearing.fail(session, cause, &mut self.out);
-        // An error ends the connection before what is in `out` went out. Who was told there does not need it.
+        // An error would end the connection before `out` is sent. If `out` has error messages for the client, it needs
+        // no other.
         self.state = State::Over(match self.out.to_client.is_empty() {
             true => Some(error.into()),
             false => None,
         });
     }
 
-    /// Accounts for what waits in the filter; for nothing once nothing does.
+    /// Reserves memory for what the filter holds, and releases it when the filter holds nothing.
     fn cover(&mut self) -> Result<(), ReadError> {
         match self.hearing.response.held() {
             0 => {
@@ -413,7 +416,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// A server is asked without being looked up.
+    /// Servers for tests whose server is never looked up.
     #[derive(Debug)]
     struct Nowhere;
 

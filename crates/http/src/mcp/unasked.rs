@@ -18,7 +18,7 @@ use crate::body::OutgoingBody;
 /// The content type of a stream.
 const EVENTS: &str = "text/event-stream";
 
-/// Opens the stream of a session, or a session of the older transport, whose stream is all that it answers on.
+/// Opens the stream of a session, or a session of the transport of 2024-11-05, whose stream carries all answers.
 pub(super) async fn listen(call: Call, is_old: bool) -> Result<Response<OutgoingBody>, Problem> {
     if !accepts_events(&call.headers) {
         let message = format!("a stream is opened by who asks for one: send `Accept: {EVENTS}`");
@@ -38,8 +38,7 @@ pub(super) async fn listen(call: Call, is_old: bool) -> Result<Response<Outgoing
     answer::read(Talk { call, live }, response, expected, part).await
 }
 
-/// Returns whether events are asked for by their name: `*/*` stands in what browsers send for a picture as
-/// well.
+/// Returns whether the client accepts events by name. `*/*` does not count: browsers send it when they load a picture.
 fn accepts_events(headers: &HeaderMap) -> bool {
     let values = headers.get_all(ACCEPT).iter();
     let mut names = values

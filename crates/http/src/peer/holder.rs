@@ -1,4 +1,4 @@
-//! Holders of sockets: the process that has a socket open.
+//! Finds the process that has a socket open.
 
 use std::{
     fs::{self, File},
@@ -17,30 +17,30 @@ use nix::{
     sys::stat::{Mode, fstat},
 };
 
-/// Open files that are looked at, of one process.
+/// Most open files of one process that are examined.
 const MOST_FILES: usize = 65_536;
 /// Longest `/proc/PID/stat`: a name and some fifty numbers.
 const LONGEST_STAT: usize = 2048;
 /// The index of the start time, counted after the name (`proc(5)`: field 22, and the name is field 2).
 const START: usize = 22 - 3;
-/// Longest search.
+/// Time limit of a search.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Open files of a process that are looked at by somebody who has no time: to look at them takes about as long as to
-/// have another thread do it. They are the latest of those that it may have.
+/// Most open files of a process that are examined on a thread that serves others: more of them take about as long as
+/// handing the search to another thread. The newest descriptors are examined first.
 const NEAR_FILES: usize = 32;
 const NEAR_NUMBERS: usize = 512;
 
-/// The process that has the socket `inode` of `uid` open: one of `recent`, else the first that is found. Only those
-/// can be found whose files may be looked at: all of them by root, else those of the own user.
+/// Returns the process that has the socket `inode` of `uid` open: one of `recent`, or else the first that is found.
+/// Root finds any process; other users find only their own.
 pub(super) fn of(inode: u32, uid: u32, recent: &[u32]) -> Option<ProcessId> {
     let link = link(inode);
     let begun = Instant::now();
-    // Where it is one of those, nobody looks for all of them.
+    // `all` is lazy: other processes are listed only if none of `recent` has the socket.
     let pids = recent.iter().copied().chain(iter::once_with(all).flatten());
     let mut candidates = pids
         .take_while(|_| begun.elapsed() < PATIENCE)
         .filter(|pid| may_be_of(*pid, uid));
-    // A number that another process was given in between names one that has not got the socket.
+    // The process with this number may have changed meanwhile, so the identity is read before the socket is looked for.
     candidates.find_map(|pid| {
         let process = identify(pid)?;
         open_as(&format!("/proc/{pid}/fd"), &link, [MOST_FILES; 2], begun).map(|_| process)
@@ -52,18 +52,18 @@ fn link(inode: u32) -> String {
     format!("socket:[{inode}]")
 }
 
-/// A process whose files are looked at again and again. While its directory is open, nothing that is read there is of
-/// another process, not even of one that was given its number.
+/// A process whose files are examined again and again. While its directory is open, nothing that is read there belongs
+/// to another process, even if the number was reused.
 #[derive(Debug)]
 pub(super) struct HeldProcess {
     directory: OwnedFd,
     process: ProcessId,
-    /// Number of the file that was looked for last.
+    /// Number of the descriptor that was found last.
     number: u32,
 }
 
 impl HeldProcess {
-    /// The process that has `pid` now.
+    /// Opens the process that has `pid` now.
     pub(super) fn of(pid: u32) -> Option<Self> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let directory = open(format!("/proc/{pid}").as_str(), flags, Mode::empty()).ok()?;
@@ -85,14 +85,14 @@ impl HeldProcess {
         self.process.pid
     }
 
-    /// Itself, if it has the socket `inode` of `uid` open, and few files.
+    /// Returns the process if it has the socket `inode` of `uid` open, and few open files.
     pub(super) fn having(&mut self, inode: u32, uid: u32) -> Option<ProcessId> {
         let owner = fstat(&self.directory).ok()?.st_uid;
         let link = link(inode);
         if !may_be(owner, uid) {
             return None;
         }
-        // Who closes a connection and opens another one has it under the same number.
+        // A process that closes a connection and opens another one gets the same descriptor number.
         let again = readlinkat(&self.directory, format!("fd/{}", self.number).as_str());
         if again.is_ok_and(|target| target.as_os_str() == link.as_str()) {
             return Some(self.process);
@@ -103,14 +103,14 @@ impl HeldProcess {
     }
 }
 
-/// Identity of the process that has `pid` now.
+/// Returns the identity of the process that has `pid` now.
 pub(super) fn identify(pid: u32) -> Option<ProcessId> {
     identity(pid, File::open(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The same, by its `stat`.
+/// Returns the identity from an open `stat`.
 fn identity(pid: u32, mut file: File) -> Option<ProcessId> {
-    // Read at once: the kernel makes the text anew with every read.
+    // One read: the kernel generates the text anew for each read.
     let mut text = [0; LONGEST_STAT];
     let length = file.read(&mut text).ok()?;
     Some(ProcessId {
@@ -127,7 +127,7 @@ fn start_in(stat: &[u8]) -> Option<u64> {
     rest.split_ascii_whitespace().nth(START)?.parse().ok()
 }
 
-/// Numbers of all processes.
+/// Returns the numbers of all processes.
 fn all() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -137,8 +137,8 @@ fn may_be_of(pid: u32, uid: u32) -> bool {
     fs::metadata(format!("/proc/{pid}")).is_ok_and(|metadata| may_be(metadata.uid(), uid))
 }
 
-/// Returns whether a directory that `owner` has may be that of a process of `uid`: the files of one that may
-/// not be looked into belong to root.
+/// Returns whether a directory of `owner` may belong to a process of `uid`: the kernel gives the directories of
+/// processes that may not be inspected to root.
 fn may_be(owner: u32, uid: u32) -> bool {
     [uid, 0].contains(&owner)
 }
@@ -156,7 +156,7 @@ fn open_as(place: &str, link: &str, [counted, most]: [usize; 2], begun: Instant)
         .take_while(|(count, _)| in_time(*count))
         .filter_map(|(_, entry)| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
-    // They are told in their order, and what is new has mostly the last one.
+    // Descriptors are listed in ascending order, and a new file mostly has the last one.
     let files = numbers.iter().rev().take(most).enumerate();
     let mut files = files.take_while(|(count, _)| in_time(*count));
     let found = files.find(|(_, number)| {

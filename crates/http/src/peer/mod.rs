@@ -1,4 +1,4 @@
-//! Peers of connections: the kernel knows the user of a socket on this host, `/proc` the process that has it.
+//! Peers of connections: the kernel knows the user of a socket on this host, and `/proc` the process that has it open.
 
 mod diag;
 mod holder;
@@ -14,9 +14,9 @@ use tokio::sync::Notify;
 
 use super::shares::QuotaOwner;
 
-/// Longest wait for whoever looks it up.
+/// Longest wait for a look-up by another task.
 const LOOK: Duration = Duration::from_secs(1);
-/// Processes that are looked at first, because they connected before.
+/// Most processes that are examined first, because they connected before.
 const MOST_RECENT: usize = 16;
 
 /// The identity of a peer, as far as it is known.
@@ -28,22 +28,22 @@ pub struct Who {
     pub process: Option<ProcessId>,
 }
 
-/// The other end of one connection. It is looked up once, when somebody asks; clones share what was found.
+/// The other end of one connection. It is looked up once, on demand; clones share the result.
 #[derive(Clone, Debug, Default)]
 pub struct Peer(Arc<PeerState>);
 
 #[derive(Debug, Default)]
 struct PeerState {
     who: OnceLock<Who>,
-    /// The socket at the other end, which the kernel tells at once.
+    /// The socket at the other end, which the kernel returns quickly.
     socket: OnceLock<Option<diag::Socket>>,
-    /// Tells those who wait for it.
+    /// Notifies tasks that wait for the result.
     found: Notify,
     connection: Option<(Connection, Peers)>,
     address: Option<IpAddr>,
 }
 
-/// A TCP connection, as its end here sees it.
+/// A TCP connection, from this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Connection {
     client: SocketAddr,
@@ -51,7 +51,7 @@ struct Connection {
 }
 
 impl Peer {
-    /// At a Unix socket, where the kernel says with the connection who it is.
+    /// The peer of a Unix socket, which the kernel reports with the connection.
     pub fn at_socket(uid: Option<u32>, pid: Option<u32>) -> Self {
         let who = Who {
             uid,
@@ -63,7 +63,7 @@ impl Peer {
         }))
     }
 
-    /// Returns the identity. The first call may take some milliseconds, and others wait for it.
+    /// Returns the identity. The first call may take some milliseconds, and concurrent calls wait for it.
     pub fn who(&self) -> Who {
         let look = || {
             let found = self.0.connection.as_ref().zip(self.socket());
@@ -74,8 +74,8 @@ impl Peer {
         who
     }
 
-    /// Looks whether it is the process that connected last: that is seen sooner than another thread is woken to look
-    /// for it. Whether it is known now.
+    /// Checks whether the peer is the process that connected last: this check is faster than waking another thread to
+    /// search. Returns whether the identity is known now.
     pub(super) fn is_near(&self) -> bool {
         let connection = self.0.connection.as_ref().zip(self.socket());
         if let Some(who) = connection.and_then(|((_, peers), socket)| peers.near(socket)) {
@@ -84,7 +84,7 @@ impl Peer {
         self.known().is_some()
     }
 
-    /// Waits a while until it is known, where somebody looks it up: to wait keeps no thread from anything else.
+    /// Waits until the identity is known, if a task is looking it up, but no longer than a second. Blocks no thread.
     pub(super) async fn found(&self) {
         let found = self.0.found.notified();
         if self.known().is_none() && tokio::time::timeout(LOOK, found).await.is_err() {
@@ -92,7 +92,7 @@ impl Peer {
         }
     }
 
-    /// Returns the owner of a request's resources: a user, if the kernel tells, else an address. It does not
+    /// Returns the owner of a request's resources: a user, if the kernel reports one, else an address. It does not
     /// wait.
     pub(super) fn owner(&self) -> QuotaOwner {
         let uid = match self.known() {
@@ -108,7 +108,7 @@ impl Peer {
     fn socket(&self) -> Option<diag::Socket> {
         let look = || {
             let (Connection { client, here }, peers) = self.0.connection.as_ref()?;
-            // It may be closed by now.
+            // The connection may be closed already.
             peers.0.kernel.socket(*client, *here).unwrap_or_else(|error| {
                 tracing::debug!(%error, "the kernel does not tell whose connection it is");
                 None
@@ -117,32 +117,32 @@ impl Peer {
         *self.0.socket.get_or_init(look)
     }
 
-    /// Returns whether it is on this host, so that there is somebody to be found.
+    /// Returns whether the peer is on this host, so that its process can be found.
     pub fn is_here(&self) -> bool {
         self.0.connection.is_some()
     }
 
-    /// The same, where nobody has to wait for it.
+    /// Returns the identity if it is known already, without waiting.
     pub fn known(&self) -> Option<Who> {
         self.0.who.get().copied()
     }
 }
 
-/// The other ends of a listener's connections.
+/// The peers of a listener's connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Peers(Arc<PeerCache>);
 
 #[derive(Debug, Default)]
 struct PeerCache {
     kernel: diag::Kernel,
-    /// Those that connected before, the last one first.
+    /// Processes that connected before, the latest first.
     recent: Mutex<Vec<u32>>,
-    /// The last one.
+    /// The process that connected last, held open.
     last: Mutex<Option<holder::HeldProcess>>,
 }
 
 impl Peers {
-    /// Of a connection from `client`, accepted at `here`. One of another host is nobody.
+    /// Returns the peer of a connection from `client`, accepted at `here`. A peer on another host has no identity.
     pub(super) fn of(&self, client: SocketAddr, here: SocketAddr) -> Peer {
         let (client, here) = (canonical(client), canonical(here));
         let is_here = client.ip().is_loopback() || client.ip() == here.ip();
@@ -165,13 +165,14 @@ impl Peers {
         }
     }
 
-    /// The process that connected last, if it is the one.
+    /// Returns the process that connected last, if it has the socket.
     fn near(&self, socket: diag::Socket) -> Option<Who> {
         let pid = self.lock().first().copied()?;
         let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
         let held = last.take().filter(|held| held.pid() == pid);
         let mut held = held.or_else(|| holder::HeldProcess::of(pid))?;
-        // What has not got it may have ended, and its number may be another one's: that one is held anew.
+        // If the process does not have the socket, it may have ended and its number may have been reused: open it anew
+        // next time.
         let process = held.having(socket.inode, socket.uid)?;
         *last = Some(held);
         Some(Who {
@@ -188,12 +189,12 @@ impl Peers {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<u32>> {
-        // No step of ours leaves it half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the value half changed.
         self.0.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// An IPv4 address is one, however it was written.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

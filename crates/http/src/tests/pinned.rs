@@ -1,4 +1,4 @@
-//! Servers that are known by their certificate: one that is pinned, one that is not, one that stole it.
+//! Pinned certificates: the pinned one, another one, and a stolen one.
 
 use std::{
     io::{Read as _, Write as _},
@@ -36,7 +36,7 @@ struct Identity {
 }
 
 impl Identity {
-    /// Of a name that nobody has, valid for one day of 2000.
+    /// A certificate for a name without a host, valid for one day of 2000.
     fn new() -> Self {
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
@@ -120,7 +120,7 @@ fn serve(
     (address, served)
 }
 
-/// Nothing where the handshake failed.
+/// Returns `None` if the handshake failed.
 fn answer(config: Arc<ServerConfig>, stream: TcpStream) -> Option<String> {
     let connection = ServerConnection::new(config).expect("a connection");
     let mut stream = StreamOwned::new(connection, stream);
@@ -145,7 +145,7 @@ fn ask(address: SocketAddr, pin: Digest, scheme: &str) -> Asked {
     asked(address, Some(pin), scheme)
 }
 
-/// The same, of whoever the host's authorities speak for where nothing is pinned.
+/// Sends a request to `address`; without a pin, the host's certificate authorities decide.
 fn asked(address: SocketAddr, pin: Option<Digest>, scheme: &str) -> Asked {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! A server on loopback that says what a test wants, and keeps what it heard.
+//! A server on loopback that answers as a test wants, and keeps the requests.
 
 use std::{
     convert::Infallible,
@@ -38,7 +38,7 @@ impl Asked {
         serde_json::from_str(&self.body).unwrap_or_default()
     }
 
-    /// Returns the method of a message, else that of HTTP.
+    /// Returns the method of the message, or that of HTTP if there is no message.
     pub(crate) fn what(&self) -> String {
         match self.message()["method"].as_str() {
             Some(method) => method.to_owned(),
@@ -84,7 +84,7 @@ impl Told {
         Self::new(200, "application/json", answer.to_string())
     }
 
-    /// A stream of events, with whoever writes them.
+    /// Returns an answer that is a stream of events, and a sender that writes them.
     pub(crate) fn events() -> (Self, mpsc::Sender<Bytes>) {
         let (sender, body) = mpsc::channel(64);
         let headers = vec![("content-type", "text/event-stream; charset=utf-8".to_owned())];
@@ -96,7 +96,7 @@ impl Told {
         (told, sender)
     }
 
-    /// A stream of these events and no more.
+    /// Returns an answer that is a stream of exactly these events.
     pub(crate) fn these(events: &[String]) -> Self {
         let (told, sender) = Self::events();
         for event in events {
@@ -124,7 +124,7 @@ impl fmt::Debug for Site {
 }
 
 impl Site {
-    /// One that answers as `answer` says, as long as the runtime of the test runs.
+    /// Starts a server that answers as `answer` says, as long as the test's runtime runs.
     pub(crate) async fn new(answer: impl Fn(&Asked) -> Told + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());

@@ -16,7 +16,7 @@ use super::{
     scene::{Adjusted, DONE, INITIALIZE, INITIALIZED, PATIENCE, Scene, call, event, post},
 };
 
-/// A page of tools for whoever asked, on one page or two.
+/// A page of tools as the answer to a request; `next` is the cursor of another page.
 fn page(heard: &Heard, tools: &[&str], next: Option<&str>) -> String {
     let body: serde_json::Value = serde_json::from_slice(&heard.body).unwrap();
     let tools: Vec<_> = tools
@@ -41,7 +41,7 @@ fn says(heard: &Heard, wire: &mut Wire) {
     }
     wire.send(EVENTS);
     wire.chunk(event(&page(heard, &["first"], Some("two"))));
-    // The stream is not at its end: nobody waits for that.
+    // The stream is still open: the answer does not wait for its end.
     wire.more();
 }
 

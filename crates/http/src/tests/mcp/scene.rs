@@ -32,7 +32,7 @@ use crate::{
 
 /// Longest wait for anything that should come.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks at what nobody tells of.
+/// The pause between two checks of a state that no event announces.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// One server, `files`; a conversation for each session and agent.
@@ -58,7 +58,7 @@ pub(super) struct Notes {
     pub(super) asked: Mutex<Vec<AskedServer>>,
     /// The denial of further requests.
     pub(super) halted: Mutex<Option<Denial>>,
-    /// Held by a test, whoever calls the tool `slow` is judged once it lets go.
+    /// Held by a test to delay the judgement of calls to the tool `slow`.
     pub(super) slow: Mutex<()>,
 }
 
@@ -372,7 +372,7 @@ impl Scene {
     }
 }
 
-/// Waits until something is so of which nobody tells: what it waits for has the processor between two looks.
+/// Waits until a condition holds that no event announces; yields the processor between two checks.
 pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {

@@ -1,4 +1,4 @@
-//! Sessions: opened, used, ended, and nobody else's.
+//! Sessions: they are opened, used and ended, and belong to one client.
 
 use mcpmon_model::ServerType;
 

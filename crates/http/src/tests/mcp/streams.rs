@@ -140,7 +140,7 @@ fn what_a_server_asks_and_may_not_is_answered_by_the_proxy() {
         wire.chunk("");
     });
     let heard = scene.post("authorization: Bearer k\r\n", READ);
-    // Something stands where the question stood: its event came.
+    // The question was replaced by a comment, so that its event is still counted.
     assert_eq!(heard.text(), format!(":\n\n{}", event(DONE)));
     drop(scene.heard());
     let refusal = scene.heard();

@@ -39,12 +39,12 @@ fn stateful(says: impl Fn(&Heard, &mut Wire) + Send + Sync + 'static) -> Scene {
     })
 }
 
-/// An event of ours.
+/// An event that mcpmon wrote.
 fn told(message: &str) -> String {
     format!("data: {message}\n\n")
 }
 
-/// Says something until nobody listens any more.
+/// Sends `said` until the reader has left.
 fn drip(wire: &mut Wire, said: &str) {
     let framed = format!("{:x}\r\n{said}\r\n", said.len());
     let began = Instant::now();
@@ -113,7 +113,7 @@ fn a_client_that_leaves_in_the_middle_of_an_answer_leaves_nothing_behind() {
         told.recv_timeout(PATIENCE).expect("in time"),
         "the server is told"
     );
-    // Something else may be asked with its id.
+    // The id can be used for another request.
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     until("it waits no longer", || {
         scene.post(IN_SESSION, ping).status() == "200"
@@ -236,7 +236,7 @@ fn a_stream_that_is_kept_open_ends_when_a_person_stops_it(server_type: ServerTyp
         heard.extend(chunk);
     }
     assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
-    // Something stands where an event stood that is for nobody.
+    // Events that are not forwarded are replaced by comments.
     let heard = String::from_utf8_lossy(&heard).replace(":\n\n", "");
     assert_eq!(heard, expected);
     assert!(
@@ -292,7 +292,7 @@ fn a_subscription_that_stands_is_never_late() {
     let opened = listening.head().expect("a head");
     assert!(opened.starts_with("HTTP/1.1 200"), "{opened}");
     assert_eq!(listening.next_chunk().expect("an event"), acknowledged.as_bytes());
-    // Those who asked after it do not wait any more.
+    // Later requests time out; the open subscription does not.
     for _ in 0..3 {
         assert_eq!(scene.post("", READ).text(), told(LATE));
     }
