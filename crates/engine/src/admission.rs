@@ -4,8 +4,8 @@ use mcpmon_detect::meaning::looks;
 use mcpmon_model::ServerId;
 use mcpmon_policy::{Admission, Policy};
 
-/// Returns the admission of `server`. A server that looks like a denied one is denied; none is allowed for
-/// looking like an allowed one.
+/// Returns the admission of `server`. A server whose name looks like a denied one is denied; a server is never allowed
+/// because its name looks like an allowed one.
 pub fn admission(policy: &Policy, server: &ServerId) -> Admission {
     let admission = policy.admits(server);
     let is_plain = admission != Admission::Admitted || server.as_str().is_ascii();

@@ -1,4 +1,4 @@
-//! Apps: pages of a server that its client shows, as they were read, and tools that only they may call (MCP Apps).
+//! Apps (MCP Apps): pages of a server that its client shows, and tools that only these pages may call.
 
 use mcpmon_model::{Definition, DefinitionRecord, Digest, RawJson};
 
@@ -6,23 +6,24 @@ use crate::skills::{SkillError, contents};
 
 /// The scheme of pages that clients show.
 const SCHEME: &str = "ui:";
-/// The members of `_meta` that say what a page, or a tool, has to do with apps.
+/// The members of `_meta` that describe the relation of a page or a tool to apps.
 const UI: &str = "ui";
-/// Domains and permissions that are told of one page.
+/// Most domains and permissions of one page that are reported.
 const MAX_TOLD: usize = 40;
-/// Longest domain that is told, characters.
+/// Longest domain that is reported, characters.
 const MAX_DOMAIN: usize = 100;
 
-/// Returns whether a URI is that of a page which clients show.
+/// Returns whether `uri` is the URI of a page that clients show.
 pub(crate) fn is_app(uri: &str) -> bool {
     let scheme = uri.trim_start().get(..SCHEME.len());
     scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME))
 }
 
-/// The definition of the page that was read from `uri`: the digest of its text, its type, and what it asks the client for.
+/// Returns the definition of the page that was read from `uri`: the digest of its text, its type, and what it asks the
+/// client for.
 ///
 /// # Errors
-/// Returns an error if readers can differ about what it is.
+/// Returns an error if clients can understand the result differently.
 pub(crate) fn definition(uri: &str, result: RawJson<'_>) -> Result<String, SkillError> {
     let read = contents(result)?;
     let [(told, page)] = read.as_slice() else {
@@ -77,7 +78,7 @@ pub(crate) fn demands(page: &Definition) -> Option<String> {
     (!told.is_empty()).then(|| told.join("; "))
 }
 
-/// Returns whether a tool is for apps alone: the model does not see it.
+/// Returns whether only apps may call a tool; the model does not see such a tool.
 pub(crate) fn is_for_apps_alone(tool: &DefinitionRecord) -> bool {
     let meta = RawJson::trusted(&tool.seen.canonical).member("_meta");
     let visibility = meta.and_then(|meta| meta.member(UI)?.member("visibility"));

@@ -1,4 +1,5 @@
-//! Scripts whose `#!` line names another script: what interprets the first one is a file to be compared, too.
+//! Scripts whose `#!` line names another script: the interpreter of the first script is then a file to be compared,
+//! too.
 
 use std::borrow::Cow;
 
@@ -12,20 +13,20 @@ use crate::gated::last_component;
 pub(super) struct ScriptChain {
     /// The script that `execve` was given.
     pub(super) script: String,
-    /// The scripts that its `#!` line led to.
+    /// The scripts that its `#!` line named, and theirs.
     pub(super) interpreters: Vec<String>,
-    /// The arguments as they would be if the last interpreter had been given the script at once.
+    /// The arguments, as if the last interpreter had been given the script directly.
     argv: Vec<String>,
-    /// The same with links followed; empty where there are none.
+    /// `argv` with links resolved; empty if the exec had no resolved arguments.
     linked: Vec<String>,
 }
 
 impl ScriptChain {
-    /// The chain in the arguments of a process that executed a script: the kernel puts each interpreter with its option before what
-    /// it is to interpret.
+    /// Finds the chain in the arguments of a process that executed a script: the kernel puts each interpreter and its
+    /// option before the path that it interprets.
     pub(super) fn of(exec: &Exec) -> Option<Self> {
         let argv = &exec.argv;
-        // A program of that name may be told its own path; what an interpreter is told is no chain.
+        // The argument of a program may be its own path, and the arguments of an executed interpreter are no chain.
         let executed = last_component(&exec.filename);
         if executed == last_component(argv.first()?) || LaunchRules::stage(&[executed]) != Stage::Program {
             return None;
@@ -36,7 +37,8 @@ impl ScriptChain {
         Some(Self::between(exec, start, end))
     }
 
-    /// The same chain in the arguments of what its process executes then: `env` looks the interpreter up and executes it.
+    /// Finds the same chain in the arguments of the next exec of the process: `env` looks up the interpreter and
+    /// executes it.
     pub(super) fn again(script: &str, interpreters: &[String], exec: &Exec) -> Option<Self> {
         let argv = &exec.argv;
         let end = argv.iter().position(|word| word == script)?;
@@ -51,7 +53,8 @@ impl ScriptChain {
     fn between(exec: &Exec, start: usize, end: usize) -> Self {
         let argv = &exec.argv;
         let without = |words: &[String]| [&words[..start], &words[end..]].concat();
-        // The kernel puts an argument of each `#!` line beside its path; that may be a word for the interpreter.
+        // The kernel puts the argument of each `#!` line next to its path; the argument may be an option of the
+        // interpreter.
         let between = argv[start..end]
             .iter()
             .filter(|word| word.contains('/') && !word.starts_with('-'));
@@ -66,7 +69,7 @@ impl ScriptChain {
         }
     }
 
-    /// The exec as it would be without the scripts between.
+    /// Returns `exec` without the scripts of the chain between interpreter and script.
     pub(super) fn shortened(&self, exec: &Exec) -> Exec {
         Exec {
             argv: self.argv.clone(),
@@ -76,7 +79,7 @@ impl ScriptChain {
     }
 }
 
-/// An exec without the scripts of its chain, where it has one.
+/// Returns `exec` without the scripts of its chain, if it has a chain.
 pub(super) fn shortened<'e>(exec: &'e Exec, chain: Option<&ScriptChain>) -> Cow<'e, Exec> {
     chain.map_or(Cow::Borrowed(exec), |chain| Cow::Owned(chain.shortened(exec)))
 }

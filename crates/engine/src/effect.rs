@@ -1,4 +1,4 @@
-//! Judgements, and their effects. The core decides them; the daemon and the sessions carry them out.
+//! Judgements, and their effects. The engine decides them; the daemon and the sessions carry them out.
 
 use mcpmon_detect::launch::Stage;
 use mcpmon_model::{
@@ -16,22 +16,22 @@ use super::{
 /// The result of an observation.
 #[derive(Debug, Default)]
 pub struct Judgement {
-    /// The verdict on the message; without meaning for anything else.
+    /// The verdict on the message; has no meaning for other observations.
     pub verdict: Verdict,
-    /// To be recorded, in order.
+    /// The events to record, in order.
     pub events: Vec<Event>,
-    /// To be done to processes, in order. Only observations of the kernel's and changes of the policy have some.
+    /// Effects on processes, in order. Only kernel observations and policy changes have any.
     pub kernel_effects: Vec<KernelEffect>,
-    /// To be stored or shared, in order. Only observations of conversations and of models have some.
+    /// Effects on the store and on shared state, in order. Only observations of conversations and of models have any.
     pub store_effects: Vec<StoreEffect>,
-    /// To be asked before anything is said of the message: the answer is a
-    /// [`Observation::Shared`](super::Observation::Shared), of what models want an
-    /// [`Observation::LlmShared`](super::Observation::LlmShared), and brings the verdict.
+    /// A question about shared state that has to be answered before there is a verdict. The answer is an
+    /// [`Observation::Shared`](super::Observation::Shared), or, if it is about what a model wants, an
+    /// [`Observation::LlmShared`](super::Observation::LlmShared), whose judgement has the verdict.
     pub ask: Option<Box<SharedQuestion>>,
 }
 
 impl Judgement {
-    /// A verdict, and the event that tells of it.
+    /// Returns a judgement of a verdict and the event about it.
     pub fn of(verdict: Verdict, event: Event) -> Self {
         Self {
             verdict,
@@ -40,8 +40,8 @@ impl Judgement {
         }
     }
 
-    /// Gives the event that tells of a refusal its identity, and has the refusal name it. Does nothing where nothing
-    /// is refused or killed, or no event tells of it.
+    /// Gives the event about a refusal its id, and puts the id into the denial. Does nothing if nothing is refused or
+    /// killed, or no event is about it.
     pub fn name_refusal(&mut self, new_id: impl FnOnce(Timestamp) -> EventId) {
         let killed = self.kernel_effects.iter_mut().find_map(KernelEffect::denial_mut);
         let denial = match &mut self.verdict {
@@ -55,7 +55,7 @@ impl Judgement {
         let Some(denial) = denial else { return };
         let blocks = |event: &Event| event.action == Action::Block;
         let decides = |event: &Event| blocks(event) && event.rule.as_ref() == Some(&denial.rule);
-        // The first one has the evidence, where there is some.
+        // The first event that decides has the evidence, if there is any.
         let position = self.events.iter().position(decides);
         let position = position.or_else(|| self.events.iter().position(blocks));
         if let Some(event) = position.and_then(|position| self.events.get_mut(position)) {
@@ -64,11 +64,11 @@ impl Judgement {
     }
 }
 
-/// A call against which nothing stands here, to be checked where the calls of its session come together.
+/// A call to which the local rules do not object, to be checked with the other calls of its session.
 #[derive(Clone, Debug)]
 pub struct SharedQuestion {
     pub(super) call: SharedCall,
-    /// The tool and its server, where a model wants it or a provider called it.
+    /// The tool and its server, if a model wants the call or a provider made it.
     pub(super) wanted: Option<(PinKey, String)>,
     pub(super) ruling: Ruling,
     pub(super) disclosed: DisclosedSecrets,
@@ -88,47 +88,48 @@ impl SharedQuestion {
 pub enum SharedOutcome {
     /// The answer. Unless it stops the call, the call is counted.
     Checked(SharedCallAnswer),
-    /// Nobody could be asked: what this process knows by itself holds.
+    /// Shared state could not be reached: the local judgement holds.
     Unreachable,
 }
 
-/// The changes of files that are looked out for while they are hashed.
+/// The changes of files that are watched for while the files are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileWatch {
-    /// Two hashes differ where the files do.
+    /// No changes are watched for: two hashes differ if the files differ.
     None,
-    /// Code that was changed since its process began to run has no hash, whatever its content.
+    /// Code that changed after its process began to run gets no hash, whatever its content.
     WhileRead,
-    /// The same, and changes of code in the time after the hash are reported as an
+    /// As with `WhileRead`, and later changes of the code are reported as an
     /// [`Observation::Touched`](super::Observation::Touched).
     UntilStarted,
 }
 
-/// An effect on processes and on what the kernel and the pins know of them. The daemon carries it out.
+/// An effect on processes, or on what the kernel and the pins hold about them. The daemon carries it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelEffect {
-    /// Tell the kernel that a process, and what it already started, belongs to a server.
+    /// Tell the kernel that a process, and all that it has started, belongs to a server.
     Track {
         /// The process.
         process: ProcessId,
         /// Its server.
         instance: InstanceId,
-        /// Egress lists that hold for it: its server's, and that of the server which started this one; 0 for none.
+        /// The egress lists of the process: that of its server, and that of the server which started this one; 0 for
+        /// none.
         egress: [u32; 2],
     },
-    /// Tell the kernel that a process, and what it already started, is in a session with a list of its own.
+    /// Tell the kernel that a process, and all that it has started, is in a session that has its own list.
     EnterSession {
         /// The process.
         process: ProcessId,
         /// The list.
         list: u32,
     },
-    /// Tell the kernel that a process is no server: it is not held to the egress lists any longer.
+    /// Tell the kernel that a process is no server, so that no egress list applies to it any longer.
     Settle {
         /// The process.
         process: ProcessId,
     },
-    /// Find who started a server, mark it as an agent, and report it as an
+    /// Find the process that started a server, mark it as an agent, and report it as an
     /// [`Observation::StartedBy`](super::Observation::StartedBy).
     MarkStarter {
         /// Parent of the launch.
@@ -141,33 +142,34 @@ pub enum KernelEffect {
         /// The process.
         process: ProcessId,
     },
-    /// Let a held process go on.
+    /// Resume a held process.
     Release {
         /// The process.
         process: ProcessId,
     },
-    /// Hash what a process runs from, and report it as an [`Observation::Hashed`](super::Observation::Hashed).
+    /// Hash the files that a process runs from, and report the result as an
+    /// [`Observation::Hashed`](super::Observation::Hashed).
     Hash {
         /// Its server.
         instance: InstanceId,
         /// The serving process.
         process: ProcessId,
-        /// Files that were executed on the way to it, as they were named; `None` where a part of the way was forgotten.
+        /// Files that were executed before it, as they were named; `None` if a part of the sequence was forgotten.
         launcher: Option<Vec<String>>,
-        /// Its real user id: users take turns.
+        /// Its real user id; hashing alternates between users.
         uid: u32,
-        /// Tells this program of the process from one it may execute meanwhile.
+        /// Number of this order; it distinguishes this program of the process from one that it executes later.
         attempt: u64,
         /// The stage of the process, from its arguments.
         stage: Stage,
-        /// The program that it is, where a dynamic loader was told to run it; as its arguments name it.
+        /// The program, if a dynamic loader was told to run it; as the arguments name it.
         loaded: Option<String>,
         /// The time at which the process began to run this program.
         since: Timestamp,
-        /// The changes of the files that are looked out for.
+        /// The changes of the files that are watched for.
         watch: FileWatch,
     },
-    /// Keep pins.
+    /// Store pins.
     StorePins {
         /// The pins accepted from now on.
         added: AddedSet,
@@ -183,17 +185,17 @@ pub enum KernelEffect {
     Kill {
         /// The server.
         instance: InstanceId,
-        /// The denial, for the wrapper to tell the client.
+        /// The denial; the wrapper sends it to the client.
         denial: Denial,
     },
     /// Kill one process.
     KillProcess {
         /// The process, which may have been killed already.
         process: ProcessId,
-        /// The denial, for the wrapper to tell the client.
+        /// The denial; the wrapper sends it to the client.
         denial: Denial,
     },
-    /// Kill whatever executes this file from now on.
+    /// From now on, kill every process that executes this file.
     Refuse {
         /// The server whose file it is.
         server: ServerId,
@@ -210,14 +212,14 @@ pub enum KernelEffect {
 pub struct ConnectionCut {
     /// The connection.
     pub connection: OpenConnection,
-    /// The rule that refuses it by now.
+    /// The rule that refuses it now.
     pub rule: u32,
-    /// The process because of which it is refused; the first that is known where it is refused to everyone.
+    /// The process that the rule refuses it to; the first known holder if the rule refuses it to every process.
     pub holder: Option<ConnectionHolder>,
 }
 
 impl KernelEffect {
-    /// Returns the denial of what is killed.
+    /// Returns the denial of a kill.
     const fn denial_mut(&mut self) -> Option<&mut Denial> {
         match self {
             Self::Kill { denial, .. } | Self::KillProcess { denial, .. } => Some(denial),
@@ -236,24 +238,24 @@ impl KernelEffect {
     }
 }
 
-/// An effect on the store, or on whoever holds the calls of a session. Sessions carry it out.
+/// An effect on the store, or on the process that holds the calls of a session. Sessions carry it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreEffect {
-    /// Record what was told of a list before once more, for it came again as it was.
+    /// Record the events about an earlier list again, because the same list came again.
     Retell(RepeatedEvents),
-    /// Keep a definition as it is now.
+    /// Store a definition as it is now.
     StoreDefinition(Box<DefinitionRecord>),
-    /// Keep a definition no longer.
+    /// Delete a definition from the store.
     ForgetDefinition(DefinitionKey),
     /// Ask a person about a call that is held.
     HoldCall(Box<HeldCall>),
-    /// Nobody waits for the answer to the held call with this id any longer.
+    /// Withdraw the held call with this id: its client no longer waits for the answer.
     ReleaseCall(String),
-    /// Tell what happened to whoever holds the calls of this session: with the next batch of events, or, of what a model
-    /// wants, before it is known to the agent.
+    /// Tell the holder of this session's calls what happened: with the next batch of events or, for an intent of a
+    /// model, before the agent receives it.
     Share(Box<Recent>),
-    /// The same of a result, once it was read for what is sensitive in it: [`read_result`]. That takes long enough
-    /// not to be done while the client waits.
+    /// As `Share`, for a result, after it was read for sensitive data with [`read_result`]. The client does not wait
+    /// for that, because it takes long.
     ///
     /// [`read_result`]: super::cross_server::read_result
     ShareResult {

@@ -1,4 +1,4 @@
-//! Running servers: from the launch that was recognised to the process that serves, and to its end.
+//! Running servers: from the recognised launch to the process that serves, and to its end.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -18,7 +18,7 @@ pub(super) struct Instance {
     pub(super) name: String,
     /// Pattern that recognised it.
     pub(super) pattern: String,
-    /// Servers whose process trees it lies in, the outermost first: their egress lists hold for it too.
+    /// Servers in whose process trees it runs, the outermost first: their egress lists apply to it too.
     pub(super) inside: Vec<ServerId>,
     /// Real user id of the launch.
     pub(super) uid: u32,
@@ -26,20 +26,20 @@ pub(super) struct Instance {
     pub(super) launcher: ProcessId,
     /// Arguments of the launch.
     pub(super) argv: Vec<String>,
-    /// The same with links into installed packages followed; empty where there are none.
+    /// The same, with links into installed packages resolved; empty if there are none.
     pub(super) linked: Vec<String>,
-    /// Live processes, as far as they were seen. Changed through [`Instances`] only.
+    /// Live processes, as far as they were seen; only [`Instances`] changes them.
     members: BTreeSet<ProcessId>,
-    /// True if any process but the first ever belonged to it.
+    /// True if any process but the first has ever belonged to it.
     has_forked: bool,
-    /// A shell that the launch names, and that serves unless it starts or becomes something else. Its age counts
-    /// from when it was left alone last.
+    /// A shell that the launch names, and that serves unless it starts or becomes something else. Its age counts from
+    /// the time at which its last child ended.
     pub(super) shell: Option<ServingProcess>,
-    /// Of the candidates that ended, the one that lived longest, and how long.
+    /// The candidate that lived longest, of those that have ended, and its lifetime.
     pub(super) ended_candidate: Option<EndedCandidate>,
-    /// The pins that this launch was the first to make.
+    /// The owner of the pins, if this launch made the first ones.
     pub(super) pinned: Option<PinKey>,
-    /// The second comparison of a process that was held for the first.
+    /// The second comparison of a process that was held for the first one.
     pub(super) second_look: Option<SecondLook>,
     /// The phase of the launch.
     pub(super) phase: Phase,
@@ -50,13 +50,13 @@ pub(super) struct Instance {
 pub(super) struct SecondLook {
     /// The process that was compared.
     pub(super) process: ProcessId,
-    /// Files that were executed on the way to it; `None` where nobody remembers.
+    /// Files that were executed before it; `None` if they are not known.
     pub(super) launcher: Option<Vec<String>>,
-    /// The time at which it was let go.
+    /// The time at which it was released.
     pub(super) let_go: Option<Timestamp>,
-    /// Number of comparisons that were ordered since.
+    /// Number of comparisons ordered since then.
     pub(super) ordered: usize,
-    /// Number of the hash that was ordered last; 0 where none is on its way.
+    /// Number of the hash that was ordered last; 0 if none is pending.
     pub(super) attempt: u64,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct EndedCandidate {
 pub(super) enum Phase {
     /// The process that serves is not known yet; these live and may be it, the oldest first.
     Starting(Vec<ServingProcess>),
-    /// Its files are being hashed; its end is told after the result.
+    /// Its files are being hashed. If the process has ended, its end is reported after the result.
     Hashing(ServingProcess, Option<Exit>),
     /// The process serves.
     Serving(ServingProcess),
@@ -89,10 +89,10 @@ pub(super) struct ServingProcess {
     /// The program that a dynamic loader was told to run.
     pub(super) loaded: Option<String>,
     pub(super) file: FileId,
-    /// Names of that file; 0 where unknown.
+    /// Number of hard links to that file; 0 if unknown.
     pub(super) links: u32,
     pub(super) owner: Option<u32>,
-    /// The time since which the process is there, and may be the server.
+    /// The time from which the process exists, and may be the server.
     pub(super) since: Timestamp,
     /// The time at which it began to run this program.
     pub(super) executed: Timestamp,
@@ -154,7 +154,7 @@ impl Instance {
         }
     }
 
-    /// One that an earlier monitor followed, of which the launch is not known any more.
+    /// Returns an instance that an earlier monitor followed; its launch is no longer known.
     pub(super) fn restored(former: Former, launcher: ProcessId) -> Self {
         Self {
             inside: former.inside,
@@ -179,8 +179,8 @@ impl Instance {
         &self.members
     }
 
-    /// Notes a process that may be the server. One that executes again keeps its age: a server must not stay
-    /// young for ever by executing programs.
+    /// Notes a process that may be the server. A process that executes again keeps its age: otherwise a server could
+    /// stay young for ever by executing programs.
     pub(super) fn propose(&mut self, proposed: ServingProcess) {
         let Phase::Starting(candidates) = &mut self.phase else {
             return;
@@ -197,7 +197,7 @@ impl Instance {
         }
     }
 
-    /// The shell that the launch names, where it has no child: everything else that lives is older.
+    /// Returns the shell that the launch names, if it has no child: every other live process is older than it.
     pub(super) fn childless_shell(&self) -> Option<&ServingProcess> {
         let shell = self.shell.as_ref()?;
         let is_no_child = |member: &ProcessId| *member == shell.process || member.start < shell.process.start;
@@ -221,7 +221,7 @@ impl Instance {
         }
     }
 
-    /// A process that may have been the server has ended; one that `is_build_tool` was none.
+    /// Notes the end of a process that may have been the server. A process that `is_build_tool` was not the server.
     pub(super) fn end_candidate(
         &mut self,
         now: Timestamp,
@@ -248,7 +248,8 @@ impl Instance {
         }
     }
 
-    /// A shell that executes something is that shell no longer, and serves no more if it did.
+    /// Notes that a process executes something: if it was the shell that the launch names, it is that shell no longer,
+    /// and no longer serves.
     pub(super) fn leave_shell(&mut self, process: ProcessId) {
         self.shell.take_if(|shell| shell.process == process);
         let served = |serving: &ServingProcess| serving.process == process && serving.is_shell();
@@ -266,7 +267,7 @@ impl Instance {
         }
     }
 
-    /// The serving process, where it is known.
+    /// Returns the serving process, if it is known.
     pub(super) const fn serving(&self) -> Option<&ServingProcess> {
         match &self.phase {
             Phase::Starting(_) => None,
@@ -280,21 +281,21 @@ impl Instance {
 pub(super) struct Instances {
     last: u32,
     running: BTreeMap<InstanceId, Instance>,
-    /// The number of them by user.
+    /// Number of servers by user.
     of_user: BTreeMap<u32, usize>,
     by_process: BTreeMap<ProcessId, InstanceId>,
 }
 
-/// Most servers of one user at a time. One user's launches cannot use up what others need.
+/// Most servers of one user at a time, so that one user's launches leave room for those of others.
 pub(super) const MAX_INSTANCES: usize = 1024;
 
 impl Instances {
-    /// Has numbers begin behind `last`.
+    /// Sets the number after which new servers are numbered.
     pub(super) fn number_from(&mut self, last: InstanceId) {
         self.last = self.last.max(last.0);
     }
 
-    /// Adds one under the number it had; false if that is taken.
+    /// Adds an instance under its earlier number. Returns false if the number is taken.
     pub(super) fn restore(&mut self, number: InstanceId, instance: Instance) -> bool {
         let uid = instance.uid;
         let Entry::Vacant(vacant) = self.running.entry(number) else {
@@ -305,7 +306,7 @@ impl Instances {
         true
     }
 
-    /// Adds a launch; `None` where its user has too many.
+    /// Adds a launch. Returns `None` if its user has too many.
     pub(super) fn add(&mut self, instance: Instance) -> Option<InstanceId> {
         let of_user = self.of_user.entry(instance.uid).or_default();
         if *of_user >= MAX_INSTANCES {
@@ -331,13 +332,13 @@ impl Instances {
         self.running.get_mut(&number)
     }
 
-    /// The server a process belongs to.
+    /// Returns the server that a process belongs to.
     pub(super) fn of(&self, process: ProcessId) -> Option<InstanceId> {
         self.by_process.get(&process).copied()
     }
 
-    /// Notes that a process belongs to a server; it leaves the one it belonged to. Nothing belongs to a server that
-    /// is not followed.
+    /// Notes that a process belongs to a server, and no longer to its former server. Does nothing if the server is not
+    /// followed.
     pub(super) fn join(&mut self, number: InstanceId, process: ProcessId) {
         if !self.running.contains_key(&number) {
             return;

@@ -13,7 +13,7 @@ pub struct RegisteredTool {
     pub server: ServerId,
     /// The transport.
     pub server_type: ServerType,
-    /// `host:port` of a remote server that is declared.
+    /// `host:port`, if the server is declared as a remote one.
     pub server_addr: Option<String>,
     /// The digest of the tool.
     pub tool_hash: Digest,
@@ -26,24 +26,24 @@ pub struct RegisteredTool {
 pub struct Registry {
     tools: BTreeMap<String, Vec<RegisteredTool>>,
     addresses: BTreeMap<String, ServerId>,
-    /// Entries of all tools together.
+    /// Number of entries of all tools together.
     entries: usize,
     /// The number of changes.
     version: u64,
 }
 
-/// Tools that are registered, of all servers together.
+/// Most registered tools of all servers together.
 const MAX_ENTRIES: usize = 1 << 17;
 
 impl Registry {
-    /// Nothing but the addresses of the servers that `policy` declares.
+    /// Returns a registry with only the addresses of the servers that `policy` declares.
     pub fn new(policy: &Policy) -> Self {
         let mut registry = Self::default();
         registry.declare(policy);
         registry
     }
 
-    /// Takes the addresses of the servers that `policy` declares, in place of earlier ones.
+    /// Replaces the declared addresses by those of the servers that `policy` declares.
     pub fn declare(&mut self, policy: &Policy) {
         let remote = policy
             .servers
@@ -64,7 +64,7 @@ impl Registry {
         self.addresses = remote.map(|(address, id)| (address, id.clone())).collect();
     }
 
-    /// Registers a tool of `server`, in place of what it offered under that name.
+    /// Registers a tool of `server`, in place of its earlier tool of that name.
     pub fn register(
         &mut self,
         now: Timestamp,
@@ -101,7 +101,7 @@ impl Registry {
         self.version += 1;
     }
 
-    /// `server` offers `tool` no more.
+    /// Removes `tool` of `server`, which no longer offers it.
     pub fn remove(&mut self, server: &ServerId, tool: &str) {
         let Some(entries) = self.tools.get_mut(tool) else {
             return;
@@ -115,7 +115,7 @@ impl Registry {
         }
     }
 
-    /// `server` offers nothing any more.
+    /// Removes all tools of `server`.
     pub fn remove_server(&mut self, server: &ServerId) {
         for entries in self.tools.values_mut() {
             entries.retain(|entry| entry.server != *server);
@@ -135,26 +135,26 @@ impl Registry {
         self.tools.get(tool).map_or(&[], Vec::as_slice)
     }
 
-    /// `host:port` of every declared remote server.
+    /// Returns the `host:port` of every declared remote server.
     pub const fn server_addrs(&self) -> &BTreeMap<String, ServerId> {
         &self.addresses
     }
 
-    /// `host:port` of a server that is declared as a remote one.
+    /// Returns the `host:port` of a server that is declared as a remote one.
     pub fn address_of(&self, server: &ServerId) -> Option<&str> {
         let mut addresses = self.addresses.iter();
         let (address, _) = addresses.find(|(_, id)| *id == server)?;
         Some(address)
     }
 
-    /// Every tool with the servers that offer it, by name.
+    /// Returns every tool with the servers that offer it, by name.
     pub fn tools(&self) -> impl Iterator<Item = (&str, &[RegisteredTool])> {
         self.tools
             .iter()
             .map(|(name, entries)| (name.as_str(), entries.as_slice()))
     }
 
-    /// Names of tools that servers other than `server` offer.
+    /// Returns the names of tools that servers other than `server` offer.
     pub fn tools_of_others(&self, server: &ServerId) -> impl Iterator<Item = &str> {
         self.tools()
             .filter(move |(_, entries)| entries.iter().any(|entry| entry.server != *server))

@@ -1,4 +1,4 @@
-//! The files that processes executed on their way to a server. Bounded: any user can start processes.
+//! Files that processes executed before a server serves. Their number is bounded, because any user can start processes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,26 +7,26 @@ use mcpmon_model::{Exec, Fork, ProcessId};
 
 use crate::chain::{ScriptChain, shortened};
 
-/// Processes that are remembered. Those that ended are forgotten first.
+/// Most processes that are remembered. Those that ended are forgotten first.
 const MAX_PROCESSES: usize = 4096;
-/// From so many on, those that ended are looked for: the end of most processes is not told.
+/// The number from which the caller has to look for ended processes: the end of most processes is not reported.
 const CROWDED: usize = MAX_PROCESSES / 2;
-/// Files of one process.
+/// Most files of one process.
 const MAX_FILES: usize = 6;
-/// Bytes of a path. What is cut leads nowhere, so that a longer one is not taken for nothing.
+/// Longest path, bytes. A path that is cut leads to no file, so a longer one is not taken for another file.
 const MAX_PATH: usize = 1024;
-/// Longest line of processes that is climbed.
+/// Most ancestors that are followed.
 const MAX_DEPTH: usize = 64;
 
-/// The files that the latest processes executed.
+/// The files that processes executed recently.
 #[derive(Debug, Default)]
 pub(super) struct ExecPaths {
     of: BTreeMap<ProcessId, ExecPath>,
-    /// Processes that may live, beside some that were found to have ended; those looked at longest ago come first.
+    /// Processes that may live, and some that have ended; those checked longest ago come first.
     living: VecDeque<ProcessId>,
-    /// Processes that ended, in that order: what they started may still become a server.
+    /// Processes that have ended, in that order: what they started may still become a server.
     ended: VecDeque<ProcessId>,
-    /// Start of the youngest process that was forgotten.
+    /// Start time of the youngest forgotten process.
     forgotten: Option<u64>,
 }
 
@@ -34,10 +34,10 @@ pub(super) struct ExecPaths {
 struct ExecPath {
     parent: ProcessId,
     files: Vec<ExecutedFile>,
-    /// The script that it executed last, and those that interpret it.
+    /// The script that the process executed last, and the scripts that interpret it.
     chain: Option<(String, Vec<String>)>,
     has_ended: bool,
-    /// True if the process may have executed more, which was forgotten.
+    /// True if the process may have executed more files, which were forgotten.
     is_partial: bool,
 }
 
@@ -46,7 +46,7 @@ struct ExecPath {
 struct ExecutedFile {
     /// Its path as the process gave it.
     given: String,
-    /// The same from the root on, where the working directory is known.
+    /// The absolute path, if the working directory is known.
     path: String,
 }
 
@@ -63,12 +63,12 @@ impl ExecutedFile {
     }
 }
 
-/// A process on the way to a server was forgotten: more were started meanwhile than are remembered.
+/// The error that a process which led to a server was forgotten, because too many others were started meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WayForgotten;
 
 impl ExecPaths {
-    /// Returns the chain of scripts that a process executes: the one it was given, or, where `env` came between, before.
+    /// Returns the chain of scripts that a process executes: of this exec or, if `env` came between, of an earlier one.
     pub(super) fn chain(&self, exec: &Exec) -> Option<ScriptChain> {
         let again = || {
             let (script, interpreters) = self.of.get(&exec.process)?.chain.as_ref()?;
@@ -77,7 +77,7 @@ impl ExecPaths {
         ScriptChain::of(exec).or_else(again)
     }
 
-    /// A process executes.
+    /// Notes that a process executes a file.
     pub(super) fn executes(&mut self, exec: &Exec, chain: Option<&ScriptChain>) {
         let file = LaunchRules::executed_file(&shortened(exec, chain).argv, &exec.filename);
         let way = self.entry(exec.process, exec.parent);
@@ -91,12 +91,12 @@ impl ExecPaths {
         }
     }
 
-    /// A process started another one.
+    /// Notes that a process forked.
     pub(super) fn forked(&mut self, fork: Fork) {
         self.entry(fork.process, fork.parent);
     }
 
-    /// A process ended: it makes room where that is needed.
+    /// Notes that a process ended: it can be forgotten first.
     pub(super) fn ended(&mut self, process: ProcessId) {
         if let Some(way) = self.of.get_mut(&process)
             && !way.has_ended
@@ -106,8 +106,8 @@ impl ExecPaths {
         }
     }
 
-    /// Processes of which somebody should find out whether they live, at most `count`; none while there is room. Other
-    /// ones each time.
+    /// Returns at most `count` processes whose life the caller should check, others each time; none while there is
+    /// enough room.
     pub(super) fn next_to_check(&mut self, count: usize) -> Vec<ProcessId> {
         if self.of.len() < CROWDED {
             return Vec::new();
@@ -128,8 +128,8 @@ impl ExecPaths {
         self.of.get(&process).is_some_and(|way| !way.has_ended)
     }
 
-    /// Returns the files that the first process of a launch executed before `serving`: none if that process
-    /// serves itself.
+    /// Returns the files that the first process of a launch executed before `serving` served. If that process serves
+    /// itself, the file that serves is not among them.
     ///
     /// # Errors
     ///

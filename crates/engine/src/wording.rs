@@ -1,23 +1,23 @@
-//! Names that a server chose, in texts that people and models read and in commands that people copy.
+//! Names chosen by servers, in texts that people and models read and in commands that people copy.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
 use mcpmon_detect::mask::without_secrets;
 use mcpmon_policy::Suppression;
 
-/// Characters of a name that are shown.
+/// Longest shown part of a name, characters.
 const MAX_SHOWN: usize = 100;
-/// Characters of a name that are typed.
+/// Longest part of a name in a command, characters.
 const MAX_TYPED: usize = 4 * MAX_SHOWN;
 /// The remedy if no command accepts the finding.
 const BY_HAND: &str = "in `mcp.suppressions` the name of this tool, or of its server, would be a pattern that others match \
                        too, so no command accepts it: whoever does writes the entry by hand";
-/// Rules that a command names.
+/// Most rules that one command names.
 const MAX_ACCEPTED: usize = 16;
-/// Bytes of it in which secrets are looked for: one that begins in what is shown ends here.
+/// Longest part of a name that is searched for secrets, bytes: a secret that begins in the shown part ends in it.
 const MAX_READ: usize = 16 << 10;
 
-/// A name as a text may show it: neither long nor with anything in it that cannot be seen, nor a secret.
+/// Returns a name for use in a text: short, without invisible characters, and without secrets.
 pub(super) fn shown(name: &str) -> Cow<'_, str> {
     match without_secrets(&name[..name.floor_char_boundary(MAX_READ)]) {
         Cow::Borrowed(name) => seen(name),
@@ -42,7 +42,7 @@ fn seen(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("\"{text}\""))
 }
 
-/// A command of mcpmon that a shell reads as it is meant, whatever the names in it are.
+/// Returns a command of mcpmon that a shell parses as intended, whatever names it contains.
 pub(super) fn command(words: &[&str]) -> String {
     const PROGRAM: &str = "mcpmon";
     let length = |word: &&str| 1 + word.len();
@@ -55,16 +55,16 @@ pub(super) fn command(words: &[&str]) -> String {
     command
 }
 
-/// The command that shows a rule: what it does, and which key of which file it goes by.
+/// Returns the command that shows a rule: its effect, and the key and file that configure it.
 pub(super) fn explaining(rule: &str) -> String {
     command(&["policy", "explain", rule])
 }
 
-/// The command that accepts what these `rules` find in the `tool` of a server, or in what is no tool's where that is empty;
-/// without one, what to do instead. It is given `all`, the rule that acts upon what they find, where they are too many to
-/// be named.
+/// Returns the command that accepts the findings of these `rules` in the `tool` of a server, or in something that is no
+/// tool if that is empty; if no command can, returns what to do instead. `all` is the rule that acts on all these
+/// findings; the command names it if the rules are too many.
 ///
-/// A server names its tools: a name that the command would make a pattern of is in no command.
+/// A server names its tools, so a command contains no name that it would make a pattern of.
 pub(super) fn accepting<'r>(
     rules: impl IntoIterator<Item = &'r str>,
     all: &'r str,
@@ -92,7 +92,7 @@ fn quoted(word: &str) -> Cow<'_, str> {
     if !word.is_empty() && word.bytes().all(is_plain) {
         return Cow::Borrowed(word);
     }
-    // A name that cannot be shown cannot be typed either; `*` stands for what is left out.
+    // A name that cannot be shown cannot be typed either; `*` replaces the characters that are left out.
     let typed: String = word
         .chars()
         .take(MAX_TYPED)

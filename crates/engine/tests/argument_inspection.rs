@@ -1,4 +1,4 @@
-//! A call with a secret in it, from the client's line to what the server and the client get and what is told, by
+//! Calls with a secret in them, from the client's line to the bytes that server and client get and to the events, by
 //! policy and mode.
 
 #[cfg(test)]

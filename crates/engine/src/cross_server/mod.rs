@@ -1,5 +1,5 @@
-//! Rules over the calls to several servers of a session: pure functions over what happened a short while ago and
-//! the call that is asked for. They run wherever the window is, so that who holds it makes them atomic.
+//! Rules over the calls to several servers of a session: pure functions of the recent calls and the requested call.
+//! They run in the process that holds the window, which makes each check atomic.
 
 mod intents;
 mod shadow;
@@ -31,9 +31,9 @@ pub(super) use self::shadow::{Visible, naming, shadowed};
 pub use self::window::CallWindow;
 use super::wording::shown;
 
-/// Longest pause within a turn of the model, where no layer sees turns.
+/// Longest pause between calls of one turn of the model, if no layer sees turns.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Earlier calls that are told of one match.
+/// Most earlier calls that are reported with one match.
 const MAX_RELATED: usize = 10;
 
 /// Returns the matches of the rules on `call`, in the order of their precedence.
@@ -71,7 +71,7 @@ fn over_rate(call: &SharedCall, limit: RateLimit, wait: Duration) -> String {
     )
 }
 
-/// Reads a result for what is sensitive in it, and for finding it again; `None` where there is nothing to remember.
+/// Reads the labels and the fingerprint of a result. Returns `None` if it has neither.
 pub fn read_result(mut output: RecentOutput, result: &str) -> Option<RecentOutput> {
     let result = RawJson::trusted(result);
     output.labels.extend(labels::labels_of_output(result));
@@ -88,7 +88,7 @@ pub(super) fn blocks(decision: CrossServerDecision, evidence: &[Evidence]) -> bo
     }
 }
 
-/// A call with those before it.
+/// A call together with the earlier calls of the session.
 struct CrossServerContext<'a> {
     policy: &'a Policy,
     window: &'a CallWindow,
@@ -96,7 +96,7 @@ struct CrossServerContext<'a> {
 }
 
 impl<'a> CrossServerContext<'a> {
-    /// More calls of one server than are usual. Those that were refused count: they were asked for.
+    /// Matches more calls of one server than are usual. Refused calls count, because they were requested.
     fn burst(&self, burst: Burst) -> Option<CrossServerMatch> {
         let server = &self.call.server;
         let is_many = |count: usize| count >= usize::try_from(burst.max_calls).unwrap_or(usize::MAX);
@@ -115,7 +115,7 @@ impl<'a> CrossServerContext<'a> {
         Some(self.crossing(CrossServerRule::Burst, reason, &latest(own), Vec::new()))
     }
 
-    /// Another server was read, and now something is sent.
+    /// Matches a call that sends something after another server was read.
     fn read_then_send(&self, within: Duration) -> Option<CrossServerMatch> {
         if self.call.category != ToolCategory::Send {
             return None;
@@ -127,7 +127,8 @@ impl<'a> CrossServerContext<'a> {
         self.passed_on(CrossServerRule::ReadThenSend, &reads, evidence, &when)
     }
 
-    /// Another server was read in the same turn, or a short while ago, and now something is changed or sent.
+    /// Matches a call that changes or sends something after another server was read in the same turn, or a short while
+    /// ago.
     fn flow(&self, flow: &Flow) -> Option<CrossServerMatch> {
         if !flow.categories.contains(&self.call.category) {
             return None;
@@ -142,14 +143,14 @@ impl<'a> CrossServerContext<'a> {
             (Some(turn), Some(own)) => turn == own,
             (Some(_) | None, _) => is_near(known.at),
         };
-        // A turn that has a name may have begun at any time.
+        // A turn with an id may have begun at any time.
         let calls = self.window.calls();
         let mut reads = calls
             .take_while(|known| own_turn.is_some() || is_near(known.at))
             .filter(|known| self.is_read(known) && is_of_turn(known));
         let told = latest(reads.by_ref());
         let evidence = match own_turn {
-            // Where turns are known by name, results belong to the turn of what was read.
+            // If turns have ids, a result belongs to the turn of the call that read it.
             Some(_) => {
                 let first = reads.last().or_else(|| told.last().copied());
                 first.map_or_else(Vec::new, |first| self.evidence(|at| at >= first.at))
@@ -163,7 +164,7 @@ impl<'a> CrossServerContext<'a> {
         self.passed_on(CrossServerRule::CrossServerFlow, &told, evidence, &when)
     }
 
-    /// Something of another server can have been passed on; `when` leads from this call to the earlier ones.
+    /// Matches a call that can pass on something of another server; `when` leads from this call to the earlier ones.
     fn passed_on(
         &self,
         rule: CrossServerRule,
@@ -171,7 +172,7 @@ impl<'a> CrossServerContext<'a> {
         evidence: Vec<Evidence>,
         when: &str,
     ) -> Option<CrossServerMatch> {
-        // Evidence shows that something was read, whatever the tool that read it is taken to do.
+        // Evidence shows that something was read, whatever the category of the tool that read it.
         let is_by_content =
             self.policy.cross_server.decision != CrossServerDecision::Block && !evidence.is_empty();
         if reads.is_empty() && !is_by_content {
@@ -186,8 +187,8 @@ impl<'a> CrossServerContext<'a> {
         Some(self.crossing(rule, reason, reads, evidence))
     }
 
-    /// Returns the evidence that something sensitive, or just read, is passed on. A recent read is evidence
-    /// from a certain time on.
+    /// Returns the evidence that the call passes on something sensitive, or something that was just read. Recently read
+    /// text is evidence only if `is_near` is true of its time.
     fn evidence(&self, is_near: impl Fn(Timestamp) -> bool) -> Vec<Evidence> {
         let mut found = EvidenceList::default();
         let outputs = self.window.outputs().take_while(|output| is_near(output.at));
@@ -213,7 +214,7 @@ impl<'a> CrossServerContext<'a> {
         found.evidence
     }
 
-    /// Calls within a time, latest first.
+    /// Returns the calls within a time, latest first.
     fn within(&self, window: Duration) -> impl Iterator<Item = &'a RecentCall> {
         let now = self.call.at;
         self.window
@@ -225,7 +226,7 @@ impl<'a> CrossServerContext<'a> {
         known.category == ToolCategory::Read && self.is_foreign(known)
     }
 
-    /// Returns whether something can have come back from it: not where it only changed or sent something.
+    /// Returns whether the call can have read something: false if it only changed or sent something.
     fn can_have_read(&self, known: &RecentCall) -> bool {
         match known.category {
             ToolCategory::Read | ToolCategory::Compute | ToolCategory::Unknown => self.is_foreign(known),
@@ -237,7 +238,7 @@ impl<'a> CrossServerContext<'a> {
         known.server != self.call.server && known.action != Action::Block
     }
 
-    /// Returns the start of the turn: of the earlier calls without a pause.
+    /// Returns the start of the turn: the time of the first call since the last pause.
     fn turn(&self) -> Timestamp {
         let mut start = self.call.at;
         for known in self.window.calls() {
@@ -291,13 +292,12 @@ impl EvidenceList {
     }
 }
 
-/// Those calls that are told, of all that a match goes by: no more of them are looked for.
+/// Returns the calls that are reported, of all that a match rests on; the search ends when there are enough.
 fn latest<'a>(calls: impl Iterator<Item = &'a RecentCall>) -> Vec<&'a RecentCall> {
     calls.take(MAX_RELATED).collect()
 }
 
-/// Describes the earlier calls, as a clause: one of each kind of evidence or, without evidence, the latest
-/// read.
+/// Describes the earlier calls as a clause: one of each kind of evidence or, without evidence, the latest read.
 fn earlier_calls(reads: &[&RecentCall], evidence: &[Evidence]) -> String {
     let mut by_kind: BTreeMap<EvidenceKind, &Evidence> = BTreeMap::new();
     for evidence in evidence {

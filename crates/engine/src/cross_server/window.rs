@@ -15,27 +15,27 @@ use super::{
     intents::Intents,
 };
 
-/// Calls that are kept. More of them within a window do not fit into any rate that is allowed by default.
+/// Most calls that are kept: more than any default rate allows within a window.
 const MAX_CALLS: usize = 4096;
-/// Results that are kept.
+/// Most results that are kept.
 const MAX_OUTPUTS: usize = 1024;
-/// Hashes and names of all results together, bytes.
+/// Most bytes of fingerprints and names, of all results together.
 const MAX_OUTPUT_BYTES: usize = 1 << 19;
-/// Names and ids of all calls together, bytes.
+/// Most bytes of names and ids, of all calls together.
 const MAX_CALL_BYTES: usize = 1 << 19;
-/// Calls of a server by the code of one intent that count as one call.
+/// Most calls to a server by the code of one intent that count as one call.
 const MAX_CALLS_OF_CODE: usize = 100;
-/// Servers whose buckets are kept.
+/// Most servers whose buckets are kept.
 const MAX_BUCKETS: usize = 1024;
 
-/// The recent calls and results of one session, whoever holds them: a process, a store, the daemon.
+/// The recent calls and results of one session. A process, the store or the daemon holds it.
 #[derive(Clone, Debug, Default)]
 pub struct CallWindow {
-    /// By time.
+    /// The calls, by time.
     calls: VecDeque<RecentCall>,
-    /// The times of each server's calls: of all that are in `calls`.
+    /// The times of all calls in `calls`, by server.
     times: BTreeMap<ServerId, VecDeque<Timestamp>>,
-    /// By time.
+    /// The results, by time.
     outputs: VecDeque<RecentOutput>,
     call_bytes: usize,
     output_bytes: usize,
@@ -44,8 +44,8 @@ pub struct CallWindow {
 }
 
 impl CallWindow {
-    /// Checks a call and, unless it is stopped, counts it: what is said to it, and what there is to tell others
-    /// who hold the same window. A call that goes on with one that was counted is not counted again.
+    /// Checks a call and, unless it is stopped, counts it. Returns the answer to the call, and what other holders of
+    /// the same window have to learn. A call that resumes a counted one is not counted again.
     pub fn admit(&mut self, policy: &Policy, call: &SharedCall) -> (SharedCallAnswer, Option<Recent>) {
         let (checked, recent) = self.check(policy, call);
         if let Some(recent) = &recent {
@@ -54,7 +54,7 @@ impl CallWindow {
         (checked, recent)
     }
 
-    /// Checks a call as [`Self::admit`] does, and counts nothing yet: it counts once [`Self::take`] takes it.
+    /// Checks a call as [`Self::admit`] does, without counting it: [`Self::take`] counts it.
     pub fn check(&mut self, policy: &Policy, call: &SharedCall) -> (SharedCallAnswer, Option<Recent>) {
         self.prune(call.at, policy);
         let wanted = || {
@@ -62,7 +62,7 @@ impl CallWindow {
             self.intents.turn_of(&call.server, &call.tool, id)
         };
         let wanted = call.turn.is_none().then(wanted).flatten();
-        // Where the model wants code run, its calls have neither an id nor an intent of their own.
+        // If the model wants code run, the calls of the code have neither an id nor an intent.
         let is_unasked = call.turn.is_none() && call.tool_call.is_none() && wanted.is_none();
         let code = is_unasked.then(|| self.intents.turn_of_code()).flatten();
         let origin = code.is_some().then_some(CallOrigin::Code);
@@ -76,7 +76,7 @@ impl CallWindow {
             over_rate: None,
             origin,
         };
-        // One intent is counted once, however often its code calls: up to a bound, for code can loop.
+        // One intent counts once, however often its code calls; but only up to a bound, because code can loop.
         let earlier = match origin {
             Some(CallOrigin::Code) => self.calls_of_code(call),
             None => 0,
@@ -110,7 +110,7 @@ impl CallWindow {
         (checked, recent)
     }
 
-    /// Takes in what happened, in any order.
+    /// Records a call or a result that happened; the order does not matter.
     pub fn take(&mut self, recent: Recent) {
         match recent {
             Recent::Call(mut call) => {
@@ -137,23 +137,23 @@ impl CallWindow {
         }
     }
 
-    /// Returns whether nothing is left that anybody could ask for at `now`.
+    /// Returns whether the window holds nothing that any rule could need at `now`.
     pub fn is_over(&mut self, now: Timestamp, policy: &Policy) -> bool {
         self.prune(now, policy);
         self.calls.is_empty() && self.outputs.is_empty() && self.intents.is_empty() && self.buckets.is_empty()
     }
 
-    /// Returns whether another server than `server` was called.
+    /// Returns whether a server other than `server` was called.
     pub fn has_others(&self, server: &ServerId) -> bool {
         self.times.keys().any(|other| other != server)
     }
 
-    /// The calls that are not forgotten, latest first.
+    /// Returns the calls that are still kept, latest first.
     pub(super) fn calls(&self) -> impl Iterator<Item = &RecentCall> {
         self.calls.iter().rev()
     }
 
-    /// The same of results.
+    /// Returns the results that are still kept, latest first.
     pub(super) fn outputs(&self) -> impl Iterator<Item = &RecentOutput> {
         self.outputs.iter().rev()
     }
@@ -165,7 +165,7 @@ impl CallWindow {
         self.times.get(server).map_or(0, count)
     }
 
-    /// The calls of a server that the code of one intent made.
+    /// Returns the number of calls to the server that the code of the same intent made.
     fn calls_of_code(&self, call: &SharedCall) -> usize {
         let is_of_code = |known: &&RecentCall| {
             known.origin.is_some() && known.server == call.server && known.turn == call.turn
@@ -173,7 +173,7 @@ impl CallWindow {
         self.calls.iter().filter(is_of_code).count()
     }
 
-    /// Of so many calls of a server, those that are counted: the code of one intent counts as one call.
+    /// Returns the number of a server's calls within a time, where all calls by the code of one intent count as one.
     pub(super) fn count_of_intents(&self, server: &ServerId, now: Timestamp, within: Duration) -> usize {
         let count = self.count_of(server, now, within);
         let mut of_code: BTreeMap<&Option<Box<str>>, usize> = BTreeMap::new();
@@ -188,13 +188,13 @@ impl CallWindow {
         count - repeated.sum::<usize>()
     }
 
-    /// Returns whether a model of the session wanted code run that can call tools, lately.
+    /// Returns whether a model of the session recently wanted code run that can call tools.
     pub fn runs_code(&mut self, now: Timestamp) -> bool {
         self.intents.prune(now);
         self.intents.turn_of_code().is_some()
     }
 
-    /// Forgets what no rule reaches any more.
+    /// Forgets calls and results that are too old for every rule.
     fn prune(&mut self, now: Timestamp, policy: &Policy) {
         let reach = policy.cross_server.reach();
         while self.calls.front().is_some_and(|call| now.since(call.at) > reach) {
@@ -220,7 +220,7 @@ impl CallWindow {
             return;
         };
         self.call_bytes -= bytes_of_call(&call);
-        // The oldest of all is the oldest of its server.
+        // The oldest call of all is also the oldest of its server.
         if let Entry::Occupied(mut times) = self.times.entry(call.server) {
             times.get_mut().pop_front();
             if times.get().is_empty() {
@@ -239,7 +239,7 @@ impl CallWindow {
         let full = || self.buckets.len() >= MAX_BUCKETS;
         match self.buckets.get(&call.server) {
             Some(level) => Some(*level),
-            // Nobody gets a bucket that cannot be kept: it would never be empty.
+            // A server whose bucket cannot be kept gets none: its bucket would be full at every call.
             None if full() => Some(BucketLevel {
                 at: call.at,
                 left: u64::from(limit.burst.min(1)),
@@ -261,7 +261,7 @@ impl CallWindow {
     }
 }
 
-/// Puts `one` behind all that are no later; nearly always at the end.
+/// Inserts `one` after all elements that are not later than it; nearly always at the end.
 fn insert<T>(among: &mut VecDeque<T>, one: T, at: impl Fn(&T) -> Timestamp) {
     let time = at(&one);
     match among.back().is_none_or(|last| at(last) <= time) {

@@ -1,4 +1,4 @@
-//! One kind of what a server offers, and the lists in which it comes: pages, changes, absence.
+//! The definitions of one kind that a server offers, and the lists that contain them: pages, changes, absence.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,36 +13,35 @@ use crate::skills;
 
 /// Longest definition that is read, bytes as written.
 const MAX_DEFINITION: usize = 1 << 20;
-/// Longest name, bytes.
+/// Longest name that is read, bytes.
 const MAX_NAME: usize = 1 << 10;
-/// Canonical text that is kept of one kind, bytes: of what is listed, and as much of what was accepted or listed first and
-/// is something else by now.
+/// Most canonical text that is kept of one kind, bytes: this much of what is listed, and as much again of accepted or
+/// first versions that differ from what is listed.
 const MAX_TEXT: usize = 32 << 20;
 
-/// Everything of one kind.
+/// All definitions of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Offer {
     entries: BTreeMap<String, DefinitionEntry>,
     /// Canonical text of what is listed, bytes.
     text: usize,
-    /// The same of what is kept beside it: this or less.
+    /// Canonical text of other versions that are kept with the listed ones, bytes: at most as much.
     beside: usize,
-    /// Number of the list that is or was read last.
+    /// Number of the list that is being read, or was read last.
     round: u64,
-    /// The number of announced changes of the list.
+    /// Number of announced changes of the list.
     epoch: u64,
-    /// Parts that have begun.
+    /// Number of parts that have begun.
     part: u64,
-    /// The number of items so far.
+    /// Number of items of the list so far.
     items: usize,
-    /// The session whose list is read, from its first page on; `None` between lists, and if pages are
-    /// missing.
+    /// The session whose list is being read, from its first page on; `None` between lists, and if pages are missing.
     reading: Option<Option<SessionId>>,
-    /// Something in the latest list had no room.
+    /// True if something in the latest list did not fit.
     is_overfull: bool,
 }
 
-/// The reason why a definition is not kept, and so cannot be offered.
+/// The reason why a definition is not kept, and therefore cannot be offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DefinitionsFull {
     /// The list is too long.
@@ -51,13 +50,13 @@ pub(crate) enum DefinitionsFull {
         /// The limit.
         most: usize,
     },
-    /// Too many were offered at one time or another.
+    /// Too many names were offered since the start.
     #[error("{most} different ones were offered already")]
     Names {
         /// The limit.
         most: usize,
     },
-    /// Together they are too long.
+    /// All definitions together are too long.
     #[error("all of a kind may have {} MiB", MAX_TEXT >> 20)]
     Text,
     /// The definition is too long.
@@ -82,7 +81,7 @@ pub(crate) struct Page<'a> {
     pub(crate) generation: u64,
     /// The policy in force.
     pub(crate) policy: &'a Policy,
-    /// True if it is a part that was asked for by its URI, and no page of the list.
+    /// True if the page is a part that was requested by its URI, and no page of the list.
     pub(crate) is_part: bool,
 }
 
@@ -114,13 +113,13 @@ impl Offer {
         self.entries.get_mut(name)
     }
 
-    /// The names of the skills whose directories a URI is in, where skills are offered.
+    /// Returns the names of the skills whose directory contains `uri`; none if the offer is not of skills.
     pub(crate) fn names_around(&self, uri: &str) -> impl Iterator<Item = &str> {
         let names = self.entries.keys().map(String::as_str);
         names.filter(move |name| skills::contains(name, uri))
     }
 
-    /// The entries of the skills whose directories a URI is in, as they were listed last.
+    /// Returns the entries of the skills whose directory contains `uri`, as they were last listed.
     pub(crate) fn around(&self, uri: &str) -> impl Iterator<Item = &str> {
         let entries = self
             .entries
@@ -141,7 +140,7 @@ impl Offer {
         self.entries.values_mut()
     }
 
-    /// Names of what is listed.
+    /// Returns the names that are listed.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries
             .iter()
@@ -149,29 +148,28 @@ impl Offer {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Takes the listed definitions that are not registered yet; they count as registered from now on.
+    /// Takes the listed definitions that are not registered yet, and marks them as registered.
     pub(crate) fn take_unregistered(&mut self) -> impl Iterator<Item = (&str, Digest)> {
         let entries = self.entries.iter_mut();
         entries.filter_map(|(name, entry)| Some((name.as_str(), entry.unregistered()?)))
     }
 
-    /// Nothing is registered any more.
+    /// Marks everything as not registered.
     pub(crate) fn unregister(&mut self) {
         self.entries_mut().for_each(DefinitionEntry::unregister);
     }
 
-    /// Returns whether something in the latest list had no room.
+    /// Returns whether something in the latest list did not fit.
     pub(crate) const fn is_overfull(&self) -> bool {
         self.is_overfull
     }
 
-    /// Returns whether `entry` stood in its list since that was last called changed.
+    /// Returns whether `entry` was listed since the server last announced a change of the list.
     pub(crate) fn is_fresh(&self, entry: &DefinitionEntry) -> bool {
         entry.is_listed() && entry.place().epoch == self.epoch
     }
 
-    /// Returns whether a definition that nobody accepted came after ones that are pinned: in a later list, or
-    /// in a later run.
+    /// Returns whether a definition without a pin came after pinned ones: in a later list, or in a later run.
     pub(crate) fn is_latecomer(&self, entry: &DefinitionEntry) -> bool {
         let is_before = |other: &DefinitionEntry| match (other.born, entry.born) {
             (0, 0) => other.record.first_seen < entry.record.first_seen,
@@ -184,7 +182,7 @@ impl Offer {
                 .any(|other| other.record.pinned.is_some() && is_before(other))
     }
 
-    /// The server says that its list is another by now.
+    /// Notes that the server announced a change of its list.
     pub(crate) const fn changed(&mut self) {
         self.epoch += 1;
     }
@@ -213,11 +211,11 @@ impl Offer {
             .collect()
     }
 
-    /// A page begins: the first one of a list, or one that goes on with it.
+    /// Begins a page: the first page of a list, or (`continued`) a later one.
     pub(crate) fn begin(&mut self, session: Option<&SessionId>, continued: bool) {
         self.beside = self.entries().map(DefinitionEntry::beside).sum();
         if continued {
-            // Pages of two clients may be mixed; then nothing is known to be absent.
+            // If the pages of two clients are mixed, no absence can be concluded.
             if self
                 .reading
                 .as_ref()
@@ -233,7 +231,7 @@ impl Offer {
         self.reading = Some(session.cloned());
     }
 
-    /// A part begins that was asked for by its URI: the list that was read last stays what it was.
+    /// Begins a part that was requested by its URI: the list that was read last stays as it was.
     pub(crate) fn begin_part(&mut self) {
         self.beside = self.entries().map(DefinitionEntry::beside).sum();
         self.items = 0;
@@ -241,8 +239,8 @@ impl Offer {
         self.round = self.round.max(1);
     }
 
-    /// Returns whether everything that is listed stands in the list that was read last, which has so many
-    /// items and is whole.
+    /// Returns whether the list that was read last is complete and has `items` items, and everything that is listed is
+    /// in it.
     pub(crate) fn is_all_of(&self, items: usize) -> bool {
         let listed = self.entries().filter(|entry| entry.is_listed());
         let mut of_last = listed.map(|entry| entry.place().round == self.round);
@@ -250,7 +248,7 @@ impl Offer {
         count == items && of_last.next().is_none() && self.reading.is_none() && !self.is_overfull
     }
 
-    /// The list that was read last, which was [all there is](Self::is_all_of), comes again as it was.
+    /// Notes that the last list, which was [complete](Self::is_all_of), came again unchanged.
     pub(crate) fn listed_again(&mut self, now: Timestamp) {
         self.round += 1;
         let place = Place {
@@ -263,8 +261,7 @@ impl Offer {
         }
     }
 
-    /// Notes an item of the page. What is not known as it is written is read; what was found in it is to be told
-    /// to its entry afterwards.
+    /// Notes an item of the page. An item whose text is new is parsed; the caller then gives the findings to its entry.
     pub(crate) fn note(&mut self, page: &Page<'_>, name: &str, raw: RawJson<'_>) -> Sight {
         self.items += 1;
         let place = Place {
@@ -308,7 +305,7 @@ impl Offer {
         before.map_or(Sight::Unchanged, Sight::Changed)
     }
 
-    /// The definition written as `raw`, if there is room for it.
+    /// Parses the definition written as `raw`, if it fits.
     fn admit(
         &mut self,
         policy: &Policy,
@@ -341,7 +338,7 @@ impl Offer {
         Ok(definition)
     }
 
-    /// The page ends. At the end of a whole list, what stood in an earlier one and not in this one is gone.
+    /// Ends the page. At the end of a complete list, what was in an earlier list and is not in this one is gone.
     pub(crate) fn end(&mut self, identity_member: &str, more: bool) -> ReadList {
         let mut ended = ReadList::default();
         if more || self.reading.take().is_none() {
@@ -382,7 +379,7 @@ pub(crate) struct ReadList {
     pub(crate) renamed: Vec<(String, String)>,
 }
 
-/// Names of a kind that are remembered, those that are listed no more among them.
+/// Returns the most names of a kind that are remembered, including those that are no longer listed.
 const fn most_names(policy: &Policy) -> usize {
     policy.limits.max_tools.saturating_mul(2)
 }

@@ -10,21 +10,21 @@ use crate::skills;
 pub(crate) struct DefinitionStanding {
     /// Against its pin.
     pub(crate) pin: PinStanding,
-    /// The worst that was found in it, unless that is suppressed or approved: how bad, and which finding.
+    /// The most severe finding in it that is neither suppressed nor approved: its severity and its index.
     pub(crate) danger: Option<(Severity, usize)>,
 }
 
 /// The relation of a definition to its pin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PinStanding {
-    /// Definitions are not compared.
+    /// Definitions are not compared with pins.
     #[default]
     Off,
-    /// Equal.
+    /// The definition equals its pin.
     Match,
-    /// There is no pin, and none is needed.
+    /// There is no pin, and the policy needs none.
     New,
-    /// There is no pin, and nothing is trusted without one.
+    /// There is no pin, and the policy trusts nothing without one.
     Unpinned,
     /// The definition differs from its pin.
     Changed,
@@ -55,7 +55,7 @@ impl DefinitionStanding {
         Self { pin, danger }
     }
 
-    /// Returns whether the whole server is refused for it.
+    /// Returns whether the whole server is refused because of the definition.
     pub(crate) fn refuses_server(self, policy: &Policy) -> bool {
         let is_bad = self
             .danger
@@ -63,7 +63,7 @@ impl DefinitionStanding {
         is_bad && policy.inspection.on_detection == OnDetection::Block
     }
 
-    /// Returns whether a person has to approve it first. Nobody has to where findings are only reported.
+    /// Returns whether a person has to approve the definition first; never if findings are only reported.
     pub(crate) fn needs_approval(self, policy: &Policy) -> bool {
         let is_bad = self
             .danger
@@ -89,7 +89,7 @@ impl PinStanding {
             _ if known == KnownStanding::Other => Self::Other,
             Some(pinned) if pinned.hash == record.seen.hash => Self::Match,
             Some(_) => Self::Changed,
-            // Of a dynamic skill nothing is known but its name.
+            // Only the name of a dynamic skill is known.
             None if pinning.auto_trust_first && !skills::is_dynamic(record) => Self::New,
             None => Self::Unpinned,
         }
@@ -116,7 +116,7 @@ fn danger(record: &DefinitionRecord, now: Timestamp, policy: &Policy) -> Option<
         .iter()
         .enumerate()
         .filter(|(_, finding)| !policy.accepts("tool_poisoning", finding, server, &record.key.name, now));
-    // Of equally bad ones the first is told.
+    // Of several findings with the same severity the first counts.
     open.map(|(index, finding)| (finding.severity, index))
         .max_by_key(|(severity, index)| (*severity, std::cmp::Reverse(*index)))
 }

@@ -1,4 +1,4 @@
-//! Connections after they were asked for: those that a rule refuses by now are cut, and ends are told.
+//! Open connections: those that a rule now refuses are cut, and the ends of connections are reported.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use crate::{
     tell,
 };
 
-/// Cuts with the same process, address, protocol, rule and outcome: one event tells of them.
+/// Cuts with the same process, address, protocol, rule and outcome, reported in one event.
 pub(crate) struct RepeatedCuts<'a> {
     /// The first of them.
     pub(crate) first: &'a ConnectionCut,
-    /// Bytes of all of them; `None` where nobody counts those.
+    /// Bytes of all of them; `None` if the kernel does not count them.
     pub(crate) traffic: Option<ConnectionTraffic>,
-    /// The reason for which they were not cut.
+    /// The reason why they could not be cut.
     pub(crate) failure: Option<&'a str>,
     /// Their number.
     pub(crate) count: u64,
 }
 
-/// Returns the rule that refuses an open connection, and the process because of which it does. A connection that the other
-/// side opened is an answer, to which the lists of servers and sessions do not apply.
+/// Returns the rule that refuses an open connection, and the process that it refuses it to. The lists of servers and
+/// sessions do not apply to a connection that the other side opened, because this side only answers.
 pub fn refused_by_now<'o>(
     tables: &Tables,
     open: &'o OpenConnection,
@@ -48,13 +48,13 @@ pub fn refused_by_now<'o>(
 }
 
 impl Monitor {
-    /// Returns whether refusals of addresses are carried out: they are while a person stopped something, whatever the policy
-    /// says.
+    /// Returns whether refusals of addresses are carried out: always while a person has stopped something, else if the
+    /// policy enforces them.
     pub fn enforces_addresses(&self) -> bool {
         !self.kills.is_empty() || self.policy.mode == Mode::Enforce && self.policy.network.enforce
     }
 
-    /// Connections were found open.
+    /// Judges connections that were found open.
     pub(super) fn open_connections(&self, tables: &Tables, open: &[OpenConnection]) -> Judgement {
         if !self.enforces_addresses() {
             return Judgement::default();
@@ -73,7 +73,7 @@ impl Monitor {
         }
     }
 
-    /// Connections were cut, or could not be.
+    /// Records connections that were cut, or could not be cut.
     pub(super) fn cut(&self, now: Timestamp, cuts: &[(ConnectionCut, CutOutcome)]) -> Judgement {
         let mut told: BTreeMap<_, RepeatedCuts<'_>> = BTreeMap::new();
         for (cut, outcome) in cuts {
@@ -117,7 +117,7 @@ impl Monitor {
         }
     }
 
-    /// A process of a server closed a connection.
+    /// Records that a process of a server closed a connection.
     pub(super) fn closed(&self, now: Timestamp, closed: &ClosedConnection) -> Judgement {
         let own = closed.instance.and_then(|number| self.server_named(number));
         let name = self.rules.name_of(closed.remote.ip());
@@ -142,7 +142,7 @@ fn together(before: Option<ConnectionTraffic>, more: Option<ConnectionTraffic>) 
     })
 }
 
-/// A connection whose socket a process of a server closed.
+/// Builds the event that a process of a server closed the socket of a connection.
 fn told_closed(
     now: Timestamp,
     closed: &ClosedConnection,

@@ -17,7 +17,7 @@ use crate::{
 const MAX_HOLD: Duration = Duration::from_secs(60);
 
 impl Monitor {
-    /// Returns the names by which the kernel is to stop starts of pinned servers; `None` where they are those of the
+    /// Returns the names of pinned servers whose starts the kernel has to stop; `None` if they did not change since the
     /// last call.
     pub fn changed_gated_names(&mut self) -> Option<BTreeSet<GatedName>> {
         if !std::mem::take(&mut self.gated_changed) {
@@ -29,7 +29,7 @@ impl Monitor {
         })
     }
 
-    /// Lets what the kernel stopped go on, unless it has to wait for its comparison.
+    /// Releases a process that the kernel stopped, unless it has to wait for its comparison.
     pub(super) fn let_go(&self, exec: &Exec, judgement: &mut Judgement) {
         if exec.held && self.held_instance(exec.process).is_none() {
             judgement.kernel_effects.push(KernelEffect::Release {
@@ -38,7 +38,8 @@ impl Monitor {
         }
     }
 
-    /// A stopped process was let go on by somebody else. A server that nobody has compared yet does not run.
+    /// Notes that a process other than the daemon resumed a stopped one. A server is refused if it was not compared
+    /// yet.
     pub(super) fn resumed(&mut self, now: Timestamp, resume: &Resume) -> Judgement {
         let mut judgement = Judgement::default();
         if let Some(number) = self.held_instance(resume.process) {
@@ -51,7 +52,7 @@ impl Monitor {
         judgement
     }
 
-    /// Nobody will compare anything any more.
+    /// Refuses the servers that are still stopped, because the daemon ends and no comparison will follow.
     pub(super) fn ending(&mut self, now: Timestamp) -> Judgement {
         let mut judgement = Judgement::default();
         for number in self.instances.numbers() {
@@ -92,7 +93,7 @@ impl Monitor {
         instance.is_some_and(|instance| matches!(&instance.phase, Phase::Hashing(serving, _) if serving.held))
     }
 
-    /// Kills a server that is stopped, without a comparison; a result that still comes says nothing any more.
+    /// Kills a stopped server without a comparison; a result that still arrives is ignored.
     fn refuse_held(&mut self, now: Timestamp, number: InstanceId, cause: String, judgement: &mut Judgement) {
         let Some(instance) = self.instances.get_mut(number) else {
             return;

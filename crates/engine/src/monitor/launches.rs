@@ -13,7 +13,7 @@ use crate::{
     tell,
 };
 
-/// Servers around a server that are remembered.
+/// Most enclosing servers that are remembered for a server.
 const MAX_NESTING: usize = 8;
 
 impl Monitor {
@@ -21,7 +21,7 @@ impl Monitor {
         recognise_linked(&self.policy, &self.launches, argv, linked)
     }
 
-    /// The server that an exec starts: by its arguments, else by the word of the wrapper that started it.
+    /// Returns the server that an exec starts: by its arguments, or by the report of the wrapper that started it.
     pub(super) fn launch_of(&self, exec: &Exec, chain: Option<&ScriptChain>) -> Option<Launch> {
         let short = chain.map(|chain| chain.shortened(exec));
         let by_chain = short.and_then(|short| self.recognise(&short.argv, &short.linked));
@@ -76,7 +76,7 @@ impl Monitor {
         judgement
     }
 
-    /// Servers around one that is started from within `outer`.
+    /// Returns the servers that enclose one started from within `outer`.
     pub(super) fn inside(&self, outer: Option<InstanceId>) -> Vec<ServerId> {
         let Some(outer) = outer.and_then(|number| self.instances.get(number)) else {
             return Vec::new();
@@ -85,8 +85,8 @@ impl Monitor {
         around.take(MAX_NESTING).collect()
     }
 
-    /// A launch that is not followed: it stays held to every egress list, and does not run where a server that
-    /// differs from its pins may not.
+    /// Judges a launch that is not followed, because its user has too many: every egress list still applies to it, and
+    /// it is killed if the policy could refuse its start.
     pub(super) fn too_many(&self, now: Timestamp, exec: &Exec, server: &ServerId) -> Judgement {
         let mut judgement = Judgement::default();
         let refused = self.policy.server_policy.denies(server) || self.may_block_starts();
@@ -102,7 +102,7 @@ impl Monitor {
         judgement
     }
 
-    /// Returns whether a start can be refused for what its files are.
+    /// Returns whether a start can be refused because of its files.
     pub(super) fn may_block_starts(&self) -> bool {
         let pinning = self.policy.pinning;
         pinning.enabled
@@ -111,7 +111,7 @@ impl Monitor {
             && self.policy.exec.gate == Gate::Auto
     }
 
-    /// An exec inside a server's process tree.
+    /// Judges an exec inside a server's process tree.
     pub(super) fn within(
         &mut self,
         now: Timestamp,
@@ -127,7 +127,7 @@ impl Monitor {
         self.instances.join(number, exec.process);
         let launch = match launch {
             Some(launch) if self.is_another(number, exec, &launch) => {
-                // A server that starts another one: the other is followed on its own.
+                // A server that starts another one: the other is followed as a server of its own.
                 let nested = self.launched(now, exec, launch, Some(number));
                 judgement.events.extend(nested.events);
                 judgement.kernel_effects.extend(nested.kernel_effects);
@@ -163,7 +163,7 @@ impl Monitor {
             | Stage::Container { .. }
             | Stage::Inline => {}
         }
-        // A shell serves only until it starts what does.
+        // A shell serves only until it starts the program that serves.
         let serving = instance.serving().filter(|serving| !serving.is_shell());
         let replaces = serving.is_some_and(|serving| serving.process == exec.process);
         match (serving, launch) {
@@ -171,7 +171,7 @@ impl Monitor {
                 self.serve(now, number, ServingProcess::new(exec, stage, now), &mut judgement)
             }
             (Some(_), _) => {}
-            // Another name than the launcher's, but a server: `npx @scope/thing` starts `thing-mcp`.
+            // A server under another name than the launcher's: `npx @scope/thing` starts `thing-mcp`.
             (None, Some(_)) => self.serve(now, number, ServingProcess::new(exec, stage, now), &mut judgement),
             (None, None) if is_installed => {
                 self.serve(now, number, ServingProcess::new(exec, stage, now), &mut judgement);
@@ -181,9 +181,9 @@ impl Monitor {
         judgement
     }
 
-    /// Returns whether a launch within an instance is that of another server. While the instance has not
-    /// begun to serve, only a server with rules of its own is: a package often starts its server by another
-    /// name than its own.
+    /// Returns whether a launch within an instance is that of another server. Before the instance begins to serve, only
+    /// a server that the policy declares or denies by name counts as another: a package often starts its server under
+    /// another name.
     fn is_another(&self, number: InstanceId, exec: &Exec, launch: &Launch) -> bool {
         let Some(instance) = self.instances.get(number) else {
             return false;
@@ -204,7 +204,8 @@ impl Monitor {
         }
     }
 
-    /// `serving` is the process that serves: its files are hashed, held meanwhile where a difference blocks.
+    /// Notes that `serving` is the process that serves, and orders its files hashed; it is held meanwhile if a
+    /// difference would block.
     pub(super) fn serve(
         &mut self,
         now: Timestamp,
@@ -261,7 +262,7 @@ impl Monitor {
         instance.phase = Phase::Hashing(serving, None);
     }
 
-    /// `serving` was the server, and has ended: nothing is there to be held.
+    /// Notes that `serving` was the server and has ended, so that it cannot be held.
     pub(super) fn serve_ended(
         &mut self,
         now: Timestamp,
@@ -282,7 +283,7 @@ impl Monitor {
     }
 }
 
-/// A process the kernel holds to every egress list is let go once it is known to be no server.
+/// Returns the effect that exempts a process from all egress lists, once it is known to be no server.
 pub(super) fn settle(exec: &Exec) -> Vec<KernelEffect> {
     if exec.pending {
         vec![KernelEffect::Settle {

@@ -1,5 +1,5 @@
-//! The one front door: observations in, judgements out. Holds the compiled policy, the running servers and
-//! their pins; takes `now`, does no I/O.
+//! The monitor: takes observations and returns judgements. It owns the compiled policy, the running servers and their
+//! pins, takes the time as `now`, and does no I/O.
 
 mod connections;
 mod entry;
@@ -55,7 +55,7 @@ use super::{
     ways::ExecPaths,
 };
 
-/// Judges what the senses see.
+/// Judges the observations of all layers.
 #[derive(Debug)]
 pub struct Monitor {
     policy: Arc<Policy>,
@@ -65,25 +65,25 @@ pub struct Monitor {
     instances: Instances,
     pins: PinBook,
     learned: LearnedNames,
-    /// Pins, names or policy changed since somebody asked which names are gated.
+    /// True if pins, names or the policy changed since the gated names were last queried.
     gated_changed: bool,
-    /// Files of servers that were refused, for an approval; the latest ones.
+    /// Files of the servers refused most recently, kept for an approval.
     refused: VecDeque<(PinKey, Pins)>,
     attempts: u64,
     lineage: Lineage,
     ways: ExecPaths,
     traffic: Traffic,
     kills: Kills,
-    /// Sessions of running servers, as far as they are known.
+    /// Sessions of running servers, if they are known.
     sessions: BTreeMap<InstanceId, SessionId>,
     proxied: ProxiedSessions,
     former: BTreeMap<InstanceId, Former>,
     orphans: OrphanWatch,
 }
 
-/// Servers whose refused files are remembered.
+/// Most servers whose refused files are remembered.
 const REFUSED: usize = 64;
-/// Bytes of their manifests; beyond, a package is remembered by its digest alone.
+/// Most bytes of their manifests; a further package is remembered by its digest only.
 const REFUSED_MANIFESTS: usize = 16 << 20;
 
 /// A running server, for status and listings.
@@ -97,7 +97,7 @@ pub struct MonitoredServer {
     pub name: String,
     /// Real user id of the launch.
     pub uid: u32,
-    /// The serving process; the launcher while it is not known.
+    /// The serving process; the launcher, if the serving one is not known yet.
     pub process: ProcessId,
     /// True if it serves already.
     pub serving: bool,
@@ -106,7 +106,7 @@ pub struct MonitoredServer {
 }
 
 impl Monitor {
-    /// A monitor with the pins of earlier runs.
+    /// Returns a monitor with the pins of earlier runs.
     pub fn new(policy: Arc<Policy>, tables: &Tables, pins: PinBook) -> Self {
         let mut monitor = Self {
             launches: launch_rules(&policy),
@@ -161,7 +161,7 @@ impl Monitor {
         judgement
     }
 
-    /// A server that runs may be declared by now, under a name of its own.
+    /// Renames a running server if the policy now declares it under another name.
     fn rename(&mut self, number: InstanceId) -> bool {
         let words = |instance: &Instance| (instance.argv.clone(), instance.linked.clone());
         let Some((argv, linked)) = self.instances.get(number).map(words) else {
@@ -176,15 +176,15 @@ impl Monitor {
         renamed
     }
 
-    /// Forgets the pins of a server, for every package and user: its next start is judged as its first. Says whether
-    /// there were any, or files it was refused with.
+    /// Forgets the pins of a server, for every package and user: its next start is judged as the first. Returns whether
+    /// there were any, or files with which it was refused.
     pub fn forget_pins(&mut self, server: &ServerId) -> bool {
         let was_refused = self.refused.iter().any(|(key, _)| key.server == *server);
         self.gated_changed = true;
         self.pins.forget(server) || was_refused
     }
 
-    /// Accepts the files with which a server was last refused too; `None` where it was not.
+    /// Also accepts the files with which a server was last refused. Returns `None` if it was not refused.
     pub fn trust_refused(&mut self, server: &ServerId) -> Option<AddedSet> {
         let position = self.refused.iter().position(|(key, _)| key.server == *server)?;
         let (key, pins) = self.refused.remove(position)?;
@@ -192,18 +192,18 @@ impl Monitor {
         Some(self.pins.add(key, pins))
     }
 
-    /// Accepts the file at a path as it is now, for every server that is pinned with another one there.
+    /// Accepts the file at a path as it is now, for every server that is pinned with another file at that path.
     pub fn trust_executable(&mut self, executable: &PinnedFile) -> Vec<AddedSet> {
         self.gated_changed = true;
         self.pins.add_executable(executable)
     }
 
-    /// For whom nothing more is pinned without approval.
+    /// Returns the limits that are reached: nothing more is pinned without approval for these users, or on this host.
     pub fn without_room(&self) -> Vec<PinsFull> {
         self.pins.without_room()
     }
 
-    /// Running servers, by number.
+    /// Returns the running servers, by number.
     pub fn running(&self) -> impl Iterator<Item = MonitoredServer> {
         self.instances.iter().map(|(number, instance)| MonitoredServer {
             instance: number,
@@ -218,12 +218,12 @@ impl Monitor {
         })
     }
 
-    /// Returns whether a server is followed still: some process of it lives, or may.
+    /// Returns whether a server is still followed, that is, may have a live process.
     pub fn follows(&self, instance: InstanceId) -> bool {
         self.instances.get(instance).is_some()
     }
 
-    /// The server that a process belongs to.
+    /// Returns the server that a process belongs to.
     pub fn server_of(&self, process: ProcessId) -> Option<InstanceId> {
         self.instances.of(process)
     }
@@ -241,8 +241,8 @@ impl Monitor {
         })
     }
 
-    /// The wrapper of a server hears its first word: one of the processes that may be the server is, and no longer has to
-    /// prove it by living. Nothing follows where none is known yet.
+    /// Notes the first message of a server to its wrapper: one of the candidates is the server, and need not live for
+    /// some time to be recognised. Does nothing if there is no candidate yet.
     fn spoke(&mut self, now: Timestamp, process: ProcessId) -> Judgement {
         let mut judgement = Judgement::default();
         let number = self.instances.of(process);
@@ -260,7 +260,7 @@ impl Monitor {
         judgement
     }
 
-    /// A program was started.
+    /// Judges the start of a program.
     fn exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
         let mut judgement = self.executed(now, exec);
         self.let_go(exec, &mut judgement);
@@ -316,14 +316,14 @@ impl Monitor {
         judgement
     }
 
-    /// A process of a server, or one that is not judged yet, started another.
+    /// Judges a fork by a process of a server, or by a process that is not judged yet.
     fn fork(&mut self, fork: Fork) -> Judgement {
         let mut judgement = Judgement::default();
         self.ways.forked(fork);
         match (fork.instance, self.instances.of(fork.parent)) {
             (Some(number), _) => self.instances.join(number, fork.process),
             (None, Some(number)) => {
-                // It forked before the kernel heard where it belongs.
+                // The process forked before the kernel learned where it belongs.
                 self.instances.join(number, fork.process);
                 judgement.kernel_effects.push(self.track(fork.process, number));
             }
@@ -332,11 +332,11 @@ impl Monitor {
         judgement
     }
 
-    /// A process of a server ended.
+    /// Judges the end of a process of a server.
     fn exit(&mut self, now: Timestamp, mut exit: Exit) -> Judgement {
         let mut judgement = Judgement::default();
         self.ways.ended(exit.process);
-        // It may have ended before the kernel heard where it belongs.
+        // The process may have ended before the kernel learned where it belongs.
         if let Some(number) = self.instances.of(exit.process) {
             exit.instance = number;
         }
@@ -369,20 +369,20 @@ impl Monitor {
         judgement
     }
 
-    /// Processes of which somebody should find out whether they live, at most `count`: the ends of most are not told, and
-    /// the room for what they executed is bounded.
+    /// Returns at most `count` processes whose life the caller should check: the ends of most processes are not
+    /// reported, and the capacity for what they executed is bounded.
     pub fn next_to_check(&mut self, count: usize) -> Vec<ProcessId> {
         self.ways.next_to_check(count)
     }
 
-    /// A process is known to have ended, whoever it was.
+    /// Notes that a process has ended, of a server or not.
     fn ended(&mut self, now: Timestamp, process: ProcessId) -> Judgement {
         self.ways.ended(process);
         self.orphans.client_ended(now, process);
         Judgement::default()
     }
 
-    /// Time passes: candidates that lived long enough are taken for the server.
+    /// Notes that time passed: candidates that lived long enough become the server.
     fn tick(&mut self, now: Timestamp) -> Judgement {
         let mut judgement = Judgement::default();
         self.end_long_holds(now, &mut judgement);
@@ -406,7 +406,7 @@ impl Monitor {
         judgement
     }
 
-    /// The files of a serving process were hashed; `environment` are names of its variables.
+    /// Compares the hashed files of a serving process with its pins; `environment` are names of its variables.
     fn hashed(
         &mut self,
         now: Timestamp,
@@ -431,7 +431,7 @@ impl Monitor {
         let (serving, ended) = (serving.clone(), *ended);
         let key = instance.pin_key(&serving);
         let mut accepted = self.pins.accepted(&key);
-        // Who trusts a first use trusts what it starts on its way: an install script before the server.
+        // Trust on first use covers all that the first launch starts, for example an install script before the server.
         if instance.pinned.as_ref() == Some(&key) {
             accepted = accepted.for_first_launch();
         }
@@ -466,7 +466,7 @@ impl Monitor {
         judgement
     }
 
-    /// A connection was asked for. The kernel has decided it; this says what it was.
+    /// Returns the event about a requested connection, which the kernel has decided.
     fn connection(&self, now: Timestamp, connection: &Connection) -> Event {
         let rule = connection.rule.and_then(|number| self.rules.get(number));
         let own = connection.instance.and_then(|number| self.server_named(number));
@@ -536,7 +536,7 @@ impl Monitor {
         }
     }
 
-    /// Stops a server that the server policy refuses.
+    /// Stops a server that the server policy denies.
     fn deny(&self, now: Timestamp, number: InstanceId, judgement: &mut Judgement) {
         let Some(instance) = self.instances.get(number) else {
             return;
@@ -574,7 +574,8 @@ fn is_refusable(instance: &Instance, serving: &ServingProcess, verdict: &PinVerd
         return false;
     };
     let recognised = instance.argv.first().and_then(|name| name.rsplit('/').next());
-    // A user may mount anything over a path of a namespace of its own, but cannot make another's file its own.
+    // A user can mount any file over a path in its own mount namespace, but cannot become the owner of another user's
+    // file.
     let is_own = serving.owner == Some(serving.uid);
     serving.stage == Stage::Program && serving.links == 1 && is_own && recognised == Some(file)
 }

@@ -1,4 +1,4 @@
-//! The one front door for every sense: what was seen goes in, what follows comes out.
+//! Observations of every layer, and their dispatch by the monitor.
 
 use std::path::PathBuf;
 
@@ -19,68 +19,68 @@ use crate::{
     traffic::{NotSeen, SessionPeers, Tally, Traffic},
 };
 
-/// Something a sense saw.
+/// An observation: what a layer reports.
 #[derive(Clone, Debug)]
 pub enum Observation<'a> {
-    /// One side of a conversation said something. The paths are those of [`file_lookups`] with their links resolved.
+    /// A message of one side of a conversation. The paths are those of [`file_lookups`] with their links resolved.
     ///
     /// [`file_lookups`]: crate::file_lookups
     Message(&'a Conversation, &'a Message<'a>, Vec<RealPath>),
-    /// Something on the wire was no message, or may not pass.
+    /// Bytes that were no message, or a message that may not pass.
     Incident(&'a Conversation, &'a Incident),
-    /// The answer to what the judgement of a message asked.
+    /// The answer to the question in the judgement of a message.
     Shared(
         &'a Conversation,
         &'a Message<'a>,
         Box<SharedQuestion>,
         SharedOutcome,
     ),
-    /// A conversation is part of a session with these others.
+    /// A conversation belongs to a session with these peers.
     Joined(&'a Conversation, SessionPeers<'a>),
-    /// A conversation is over.
+    /// A conversation has ended.
     Left(&'a Conversation),
-    /// Something that has to do with tools passed between an agent and a model. The verdict on tools that are offered
-    /// or listed may be to leave some out; on anything else it lets through or stops.
+    /// A fact about tools in an exchange between an agent and a model. The verdict on offered or listed tools may leave
+    /// some out; the verdict on anything else allows or blocks.
     Llm(&'a Exchange, &'a LlmMention<'a>),
-    /// The answer to what the judgement of a model's intent, or of a provider's call, asked.
+    /// The answer to the question in the judgement of a model's intent, or of a provider's call.
     LlmShared(
         &'a Exchange,
         &'a LlmMention<'a>,
         Box<SharedQuestion>,
         SharedOutcome,
     ),
-    /// A request to a model was read, and these secrets were found in it ([`Monitor::redact_text`]).
+    /// A request to a model was read completely, and these secrets were found in it ([`Monitor::redact_text`]).
     Redacted(&'a Exchange, &'a Tally),
-    /// A request to a model, or its answer, does not go on.
+    /// A request to a model, or its answer, was stopped.
     Halted(&'a Exchange, &'a HaltedExchange),
     /// A program was started.
     Exec(&'a Exec),
-    /// A process of a server, or one that is not judged yet, started another.
+    /// A process of a server, or one that is not judged yet, forked.
     Fork(Fork),
     /// A process of a server ended.
     Exit(Exit),
-    /// A stopped process was let go on by another than who stopped it.
+    /// A process other than the daemon resumed a stopped process.
     Resumed(&'a Resume),
-    /// The observer ends: what is stopped is not compared any more.
+    /// The daemon is about to end: stopped processes will not be compared any more.
     Ending,
-    /// A process was found to have ended, whoever it was.
+    /// A process was found to have ended, of a server or not.
     Gone(ProcessId),
-    /// The wrapper of a server heard its first word: one of the processes that may be the server is, and no longer has to
-    /// prove it by living.
+    /// The wrapper received the first message of its server: one of the candidates is the server, and need not live for
+    /// some time to be recognised.
     Spoke(ProcessId),
-    /// A running server was started by this client, which lived then.
+    /// This client, which was alive then, started a running server.
     StartedBy(InstanceId, ServerClient),
-    /// A session is over, as whoever ran it says.
+    /// A session has ended, as the program that ran it reports.
     SessionOver(SessionId),
-    /// A running server belongs to a session: what is stopped for one is stopped for the other.
+    /// A running server belongs to a session: stopping either of them stops both.
     SessionOf(InstanceId, SessionId),
-    /// A session has a proxy, and these processes are in it. What they start is in it by itself.
+    /// A session has a proxy, and these processes belong to it, with all that they start.
     Proxied(ProxiedSession, Vec<ProcessId>),
-    /// A connection was asked for.
+    /// A connection was requested.
     Connection(&'a Connection),
-    /// These connections are open, while these tables are in force.
+    /// These connections are open while these tables are in force.
     OpenConnections(&'a Tables, &'a [OpenConnection]),
-    /// These connections were to be cut.
+    /// These connections were to be cut, with the outcomes.
     Cut(&'a [(ConnectionCut, CutOutcome)]),
     /// A process of a server closed a connection.
     Closed(&'a ClosedConnection),
@@ -95,21 +95,21 @@ pub enum Observation<'a> {
         /// Names of its variables, never their values.
         environment: Vec<String>,
     },
-    /// Code of a server was replaced or written since it was hashed, whatever it is now, or may have been.
+    /// Code of a server was replaced or written after it was hashed, even if its content is the same now.
     Touched {
         /// Its server.
         instance: InstanceId,
         /// The number of the order to hash.
         attempt: u64,
-        /// The code; `None` where only its times can tell whether some was changed.
+        /// The path of the code; `None` if only the times of its files show that some of it may have changed.
         path: Option<PathBuf>,
     },
-    /// Time passes.
+    /// Time passed.
     Tick,
 }
 
 impl Monitor {
-    /// Judges what was seen.
+    /// Judges an observation.
     pub fn observe(&mut self, now: Timestamp, observation: Observation<'_>) -> Judgement {
         self.traffic.adopt(now, &self.policy);
         match observation {
@@ -169,44 +169,44 @@ impl Monitor {
         }
     }
 
-    /// With the definitions of earlier runs.
+    /// Adds the definitions of earlier runs.
     #[must_use]
     pub fn with_definitions(mut self, records: Vec<DefinitionRecord>) -> Self {
         self.load_definitions(Timestamp::default(), records);
         self
     }
 
-    /// Takes what other processes recorded: their pins and approvals hold from now on. What is not among it stays
-    /// as it is, see [`Self::forget_definitions`].
+    /// Loads what other processes recorded: their pins and approvals apply from now on. Definitions that are not among
+    /// `records` stay as they are, see [`Self::forget_definitions`].
     pub fn load_definitions(&mut self, now: Timestamp, records: Vec<DefinitionRecord>) {
         self.traffic.adopt(now, &self.policy);
         self.traffic.load(now, records);
     }
 
-    /// Servers with whose names those of new ones are compared, beside the ones that are observed.
+    /// Adds servers with whose names those of new servers are compared, besides the observed ones.
     pub fn know_servers(&mut self, servers: Vec<ServerId>) {
         self.traffic.know(servers);
     }
 
-    /// Sets the servers that `session` talks to in sight of other processes, which judge and count those
-    /// calls: all of them. It is for a layer that sees no conversation itself.
+    /// Sets the complete list of servers that `session` uses and whose calls other processes see, judge and count. It
+    /// is for a layer that sees no conversation itself.
     pub fn know_members(&mut self, session: Option<&SessionId>, members: &[PinKey]) {
         self.traffic.know_members(session, members);
     }
 
-    /// Sets the places of files on this host, besides those that every host has.
+    /// Sets the places of files on this host that not every host has.
     pub fn know_places(&mut self, places: Places) {
         self.traffic.know_places(places);
     }
 
-    /// Returns the replacements in a text on its way to a model, in the order of the text; none while the
-    /// policy only observes. Findings are counted in `tally`, to be observed once the whole request was read.
+    /// Returns the replacements in a text that is sent to a model, in the order of the text; none if the policy only
+    /// observes. The findings are counted in `tally`, which is observed once the whole request was read.
     pub fn redact_text(&mut self, now: Timestamp, text: &str, tally: &mut Tally) -> Vec<Redaction> {
         self.traffic.adopt(now, &self.policy);
         self.traffic.redact(now, text, tally)
     }
 
-    /// Every definition that is known.
+    /// Returns every known definition.
     pub fn definitions(&self) -> impl Iterator<Item = &DefinitionRecord> {
         self.traffic.records()
     }
@@ -216,25 +216,25 @@ impl Monitor {
         self.traffic.registry()
     }
 
-    /// Returns the registry of tools and servers, to be extended with servers that other processes watch.
+    /// Returns the registry of tools and servers, to which the caller adds servers that other processes watch.
     pub const fn registry_mut(&mut self) -> &mut Registry {
         self.traffic.registry_mut()
     }
 
-    /// `host:port` of a remote server; `None` of one that runs on this host.
+    /// Returns `host:port` of a remote server; `None` for a server that runs on this host.
     pub fn address_of(&self, server: &PinKey) -> Option<String> {
         self.traffic.address_of(server)
     }
 
-    /// Returns whether a tool is on its server's list, as that was read in this run and not called changed
+    /// Returns whether a tool is on its server's list, if that was read in this run and the server announced no change
     /// since.
     pub fn is_listed(&self, server: &PinKey, tool: &str) -> bool {
         self.traffic.is_listed(server, tool)
     }
 
-    /// Returns the opinion of every rule on a call, in the order of precedence, also of those after the first
-    /// that blocks; nothing is recorded and nothing follows. State shared with other sessions (sequences of calls,
-    /// rates) is not checked.
+    /// Returns the opinion of every rule on a call, in the order of precedence, also of the rules after the first that
+    /// blocks. Nothing is recorded, and there are no effects. State that is shared with other sessions (sequences of
+    /// calls, rates) is not checked.
     pub fn explain(
         &mut self,
         now: Timestamp,
@@ -246,7 +246,7 @@ impl Monitor {
         self.traffic.explain(now, conversation, call, real_paths)
     }
 
-    /// The same of a resource that is to be read.
+    /// Returns the opinions as [`Self::explain`] does, on reading a resource.
     pub fn explain_read(
         &mut self,
         now: Timestamp,
@@ -258,30 +258,30 @@ impl Monitor {
         self.traffic.explain_read(now, conversation, uri, real_paths)
     }
 
-    /// `by` accepts a definition as it was listed last: it is pinned so, and not hidden any more.
+    /// Accepts a definition as it was last listed, in the name of `by`: it is pinned, and no longer hidden.
     ///
     /// # Errors
-    /// Returns an error if it was never listed.
+    /// Returns an error if the definition was never listed.
     pub fn approve(&mut self, now: Timestamp, key: &DefinitionKey, by: &str) -> Result<Judgement, NotSeen> {
         self.traffic.adopt(now, &self.policy);
         self.traffic.approve(now, key, by)
     }
 
-    /// `by` refuses a definition: it stays hidden.
+    /// Refuses a definition, in the name of `by`: it stays hidden.
     ///
     /// # Errors
-    /// Returns an error if it was never listed.
+    /// Returns an error if the definition was never listed.
     pub fn refuse(&mut self, now: Timestamp, key: &DefinitionKey, by: &str) -> Result<Judgement, NotSeen> {
         self.traffic.adopt(now, &self.policy);
         self.traffic.refuse(now, key, by)
     }
 
-    /// Persons answered calls of a server that are held, here or elsewhere in the session.
+    /// Applies persons' answers to held calls of a server, in this or another conversation of the session.
     pub fn answer_calls(&mut self, now: Timestamp, identity: &PinKey, answers: &[AnsweredCall]) -> Judgement {
         self.traffic.answer_calls(now, identity, answers)
     }
 
-    /// Takes the ids of the held calls that are to be judged again, because there is an answer, or none will come.
+    /// Takes the ids of the held calls that are to be judged again, because an answer came or none will come.
     pub fn take_settled_calls(&mut self) -> Vec<String> {
         self.traffic.take_settled_calls()
     }
@@ -296,18 +296,18 @@ impl Monitor {
         self.traffic.is_held_call(held_call)
     }
 
-    /// Nobody waits for the answer to a held call any longer.
+    /// Withdraws a held call whose client no longer waits for the answer.
     pub fn withdraw_call(&mut self, now: Timestamp, held_call: &str) -> Judgement {
         self.traffic.withdraw_call(now, held_call)
     }
 
-    /// A held call cannot be kept, for this reason: it is to be judged again at once, and is refused then.
+    /// Settles a held call that its transport cannot keep, because of `cause`: it is judged again at once, and refused
+    /// then.
     pub fn refuse_to_hold(&mut self, now: Timestamp, held_call: &str, cause: &'static str) -> Judgement {
         self.traffic.refuse_to_hold(now, held_call, cause)
     }
 
-    /// Forgets the pins of a server's definitions, or of those with one name: what is listed next is judged as
-    /// the first.
+    /// Forgets the pins of a server's definitions, or of those named `name`: the next list is judged as the first.
     pub fn forget_definitions(&mut self, now: Timestamp, server: &ServerId, name: Option<&str>) -> Judgement {
         self.traffic.adopt(now, &self.policy);
         self.traffic.forget(now, server, name)

@@ -11,7 +11,8 @@ use crate::{
     tell,
 };
 
-/// The time that a server has to end after its client: a wrapper gives it some, and asks it to end before it kills it.
+/// The time that a server has to end after its client. It is long enough for the wrapper to ask the server to end, and
+/// then to kill it.
 const ORPHAN_AGE: Duration = Duration::from_secs(15);
 /// The time between the request to end and the kill.
 const TERMINATION_GRACE: Duration = Duration::from_secs(5);
@@ -39,21 +40,21 @@ struct Orphan {
     stage: OrphanStage,
 }
 
-/// What was done about an orphan.
+/// The last measure against an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OrphanStage {
-    /// It may still end by itself.
+    /// None: the server may still end without one.
     Waiting,
-    /// It was reported, and lives.
+    /// The orphan was reported, and is still alive.
     Reported,
-    /// It was asked to end.
+    /// The orphan was asked to end.
     Terminated(Timestamp),
-    /// It was killed.
+    /// The orphan was killed.
     Killed,
 }
 
 impl OrphanWatch {
-    /// A process is gone: the servers that it started have no client any more.
+    /// Notes that a process has ended: the servers that it started have no client any more.
     pub(super) fn client_ended(&mut self, now: Timestamp, process: ProcessId) {
         let of_client = self
             .clients
@@ -78,8 +79,8 @@ impl Orphan {
 }
 
 impl Monitor {
-    /// The clients of running servers, each once: somebody should find out whether they live, and report those that do
-    /// not as an [`Observation::Gone`](super::Observation::Gone).
+    /// Returns the clients of running servers, each once. The caller has to check which of them live, and report each
+    /// one that does not as an [`Observation::Gone`](super::Observation::Gone).
     pub fn clients(&self) -> Vec<ProcessId> {
         let clients = self.orphans.clients.iter();
         let clients = clients.filter(|(number, _)| !self.orphans.orphans.contains_key(number));
@@ -112,7 +113,7 @@ impl Monitor {
         Judgement::default()
     }
 
-    /// A session that was over goes on, as after a restart of the daemon.
+    /// Notes that a session which was over continues, as after a restart of the daemon.
     pub(super) fn session_lives(&mut self, session: &SessionId) {
         let Self {
             orphans, sessions, ..
@@ -128,7 +129,7 @@ impl Monitor {
         });
     }
 
-    /// Reports the servers that did not end in their time, and ends them where the policy says so.
+    /// Reports the servers that did not end in time, and ends them if the policy says so.
     pub(super) fn judge_orphans(&mut self, now: Timestamp, judgement: &mut Judgement) {
         let Self {
             orphans: OrphanWatch { clients, orphans },

@@ -1,4 +1,4 @@
-//! Sessions whose models are behind a proxy: which processes are theirs.
+//! Sessions whose models are behind a proxy, and the processes that belong to them.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use mcpmon_policy::network::table::LIST_PROXIED;
 use super::Monitor;
 use crate::effect::{Judgement, KernelEffect};
 
-/// Sessions that are remembered; of the oldest it is known no more which session it is.
+/// Most sessions that are remembered; the oldest ones are forgotten.
 const MOST: usize = 1024;
 
 /// A session that has a proxy.
@@ -18,11 +18,11 @@ pub struct ProxiedSession {
     pub session: SessionId,
     /// The process at the root of the session.
     pub root: ProcessId,
-    /// Control group that is its own.
+    /// The control group of the session, if it has its own.
     pub cgroup: Option<u64>,
 }
 
-/// Those that are known, the latest last.
+/// The known sessions, the latest last.
 #[derive(Debug, Default)]
 pub(super) struct ProxiedSessions(VecDeque<ProxiedSession>);
 
@@ -45,7 +45,7 @@ impl ProxiedSessions {
 }
 
 impl Monitor {
-    /// A session has a proxy, and these processes are in it. What they start is in it by itself.
+    /// Notes that a session has a proxy, and that these processes belong to it, with all that they start.
     pub(super) fn proxied(
         &mut self,
         session: ProxiedSession,
@@ -63,7 +63,7 @@ impl Monitor {
         }
     }
 
-    /// The session of whoever connects: by its control group, by its server, by what it descends from.
+    /// Returns the session of a connecting process: by its control group, its server, or its ancestors.
     pub(super) fn session_of(&self, connection: &Connection) -> Option<SessionId> {
         let by_group = || self.proxied.of_cgroup(connection.cgroup);
         let by_root = || {

@@ -1334,8 +1334,7 @@ fn a_declared_server_inside_another_is_known_by_its_launcher() {
     assert_eq!(effects(&serves), ["hash 12"]);
 }
 
-/// A server behind the runner of another one often goes by another name; a name that the policy knows has its
-/// own rules.
+/// A server behind the runner of another one often has another name; a name that the policy knows has its own rules.
 #[test_case("thing-mcp" => vec!["hash 11"]; "no rule knows it")]
 #[test_case("mcp-server-fetch" => vec!["track 11 as 2/2", "starter 10", "hash 11"]; "declared")]
 #[test_case("mcp-server-time" => vec!["track 11 as 2/0", "starter 10", "kill 2", "hash 11"]; "refused by name")]
@@ -1591,7 +1590,7 @@ fn code_that_is_declared_serves_behind_a_shim_of_its_interpreter() {
 fn a_shell_with_a_child_does_not_serve_until_it_is_alone_again() {
     let mut world = World::new(Policy::default());
     world.exec(10, 9, "sh /srv/mcp-server-x.sh");
-    // It stands for what was forked and is not judged to be a server: a pipe, a download.
+    // This child is any forked process that is not judged to be a server: a pipe, a download.
     let child = ProcessId { pid: 11, start: 2 };
     world.monitor.fork(Fork {
         process: child,

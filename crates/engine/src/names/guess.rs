@@ -1,23 +1,22 @@
-//! Guesses about a name that belongs to no known tool: whether it is an MCP tool's at all, and of which
-//! server.
+//! Guesses about a name that belongs to no known tool: whether an MCP tool can have it, and the server of that tool.
 
 use mcpmon_model::{ServerId, ToolName};
 
 use super::{NamingClient, Order, SCHEMES, Scheme};
 
-/// A tool that nobody knows, as its name has it.
+/// An unknown tool, as derived from a name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Guess {
-    /// Its server; `None` where the name tells none.
+    /// Its server; `None` if the name does not contain it.
     pub server: Option<ServerId>,
     /// The tool.
     pub tool: String,
 }
 
-/// Ways to divide a name that are looked at.
+/// Most ways to divide a name that are tried.
 const MAX_SPLITS: usize = 64;
 
-/// The name of a tool with what it lies in, as one.
+/// Returns the namespace and the name of a tool, joined.
 pub fn joined(name: &ToolName<'_>) -> String {
     match name.namespace.as_deref() {
         None | Some("") => name.name.clone().into_owned(),
@@ -26,7 +25,7 @@ pub fn joined(name: &ToolName<'_>) -> String {
     }
 }
 
-/// The two parts of which `name` can consist, a server's name and a tool's, whatever client put them together.
+/// Returns each pair of parts that `name` can consist of: a server's name and a tool's, in the scheme of any client.
 pub fn parts(name: &str) -> impl Iterator<Item = (&str, &str)> {
     let places = name.match_indices(BETWEEN).take(MAX_SPLITS);
     let parts = places.map(|(at, between)| (&name[..at], &name[at + between.len()..]));
@@ -36,14 +35,14 @@ pub fn parts(name: &str) -> impl Iterator<Item = (&str, &str)> {
 /// The separators that clients put between a server's name and a tool's.
 const BETWEEN: [char; 5] = ['_', '-', ':', '/', '.'];
 
-/// Returns the possible meanings of a `name` that belongs to no known tool: a tool of one of `servers`, or
-/// else of an unknown server. None if no scheme left its mark in the name, which then is not an MCP tool's.
+/// Returns the possible meanings of a `name` that belongs to no known tool: a tool of one of `servers`, or else of an
+/// unknown server. Returns none if the name has no mark of any scheme, and therefore is not an MCP tool's.
 pub fn guesses<'s>(
     name: &str,
     client: Option<NamingClient>,
     servers: impl IntoIterator<Item = &'s ServerId>,
 ) -> Vec<Guess> {
-    // Where one with a mark made the name, none without did.
+    // If a scheme with a mark made the name, no scheme without a mark did.
     let (marked, plain): (Vec<&Scheme>, Vec<&Scheme>) = SCHEMES
         .iter()
         .filter(|scheme| scheme.may_be_of(client))
@@ -73,7 +72,7 @@ pub fn guesses<'s>(
 }
 
 impl Scheme {
-    /// The tool that `name` stands for if it is one of `server`.
+    /// Returns the tool that `name` means if it is a tool of `server`.
     fn tool_of<'n>(&self, server: &ServerId, name: &'n str) -> Option<&'n str> {
         let server = self.server(server.as_str());
         let rest = behind(name, self.prefix)?;
@@ -85,7 +84,7 @@ impl Scheme {
         (!tool.is_empty()).then_some(tool)
     }
 
-    /// Returns whether its mark cannot be anything else.
+    /// Returns whether the mark of this scheme has no other meaning.
     fn is_unmistakable(&self) -> bool {
         !self.prefix.is_empty() || self.client == NamingClient::Cline
     }
@@ -110,8 +109,7 @@ impl Scheme {
     }
 }
 
-/// Returns the part after `start` in a name. Marks count in any case: agents find tools however they are
-/// spelled.
+/// Returns the part after `start` in a name. The case of marks is ignored, because agents find tools in any spelling.
 fn behind<'n>(name: &'n str, start: &str) -> Option<&'n str> {
     let (head, rest) = name.split_at_checked(start.len())?;
     head.eq_ignore_ascii_case(start).then_some(rest)
@@ -123,13 +121,13 @@ fn before<'n>(name: &'n str, end: &str) -> Option<&'n str> {
     tail.eq_ignore_ascii_case(end).then_some(rest)
 }
 
-/// Server and tool by the name alone, wherever it can be divided.
+/// Divides a name into server and tool, at every possible place.
 fn divided(name: &str, client: Option<NamingClient>) -> Vec<Guess> {
     let is_meant = |scheme: &&Scheme| {
         scheme.is_unmistakable() || client == Some(NamingClient::LibreChat) && client == Some(scheme.client)
     };
     let schemes: Vec<&Scheme> = SCHEMES.iter().filter(is_meant).collect();
-    // `mcp__a__b` is no `mcp_` name.
+    // The longest prefix counts: `mcp__a__b` is no `mcp_` name.
     let prefixes = schemes.iter().map(|scheme| scheme.prefix);
     let prefix = prefixes
         .filter(|prefix| behind(name, prefix).is_some())

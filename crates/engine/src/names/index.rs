@@ -1,4 +1,4 @@
-//! Index of names: the known tools a name can stand for.
+//! Index of names: the known tools that a name can mean.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -6,33 +6,33 @@ use mcpmon_model::ServerId;
 
 use super::{NamingClient, SCHEMES, Scheme};
 
-/// A tool that a name used by a model can stand for.
+/// A tool that a name used by a model can mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate<'a> {
     /// The server.
     pub server: &'a ServerId,
     /// The tool, as its server knows it.
     pub tool: &'a str,
-    /// By whose scheme; the first where several make the same name.
+    /// The client whose scheme makes the name; the first, if several schemes make the same name.
     pub client: NamingClient,
 }
 
-/// Tools by the names that models can use for them. A tool has a name in every scheme: they are kept as hashes, and
-/// made anew to be compared.
+/// Tools by the names that models can use for them. A tool has a name in every scheme; only hashes of the names are
+/// kept, and the names are made again for comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     tools: Vec<(ServerId, String)>,
-    /// Hash of a name, and the tool; in order, each once.
+    /// Hash of a name, and the number of its tool; sorted, without duplicates.
     index: Vec<(u64, u32)>,
 }
 
-/// Tools of which names are kept.
+/// Most tools whose names are kept.
 const MAX_TOOLS: usize = 1 << 17;
-/// Places where a plugin's name may end.
+/// Most places at which a plugin's name may end that are tried.
 const MAX_PLACES: usize = 64;
 
 impl Names {
-    /// Every name of these tools. Beyond what is kept, tools have none.
+    /// Builds the index of every name of these tools; tools beyond the limit have no names.
     pub fn new(tools: impl IntoIterator<Item = (ServerId, String)>) -> Self {
         let tools: Vec<(ServerId, String)> = tools.into_iter().take(MAX_TOOLS).collect();
         let mut index = Vec::with_capacity(tools.len() * SCHEMES.len());
@@ -45,8 +45,8 @@ impl Names {
         Self { tools, index }
     }
 
-    /// Returns the tools `name` can stand for, for `client` if that is known. With several tools the name is
-    /// ambiguous, and the strictest verdict on any of them holds.
+    /// Returns the tools that `name` can mean, for `client` if that is known. A name with several tools is ambiguous,
+    /// and the strictest verdict on any of them holds.
     ///
     /// The client's own name is only a hint: if its scheme did not make the tool's name, any other scheme may have
     /// that leaves a mark in it. A name without a mark is then one of the client's own tools.
@@ -56,8 +56,8 @@ impl Names {
             found = without_plugin(name).flat_map(|name| self.every(&name)).collect();
         }
         if found.is_empty() {
-            // Some clients forgive a model that writes a name in another case. Where nothing says that it is an MCP
-            // tool's, it is one of their own.
+            // Some clients accept a name that a model writes in another case. A name without a mark is one of the
+            // client's own tools.
             found = self.every_like(name, str::eq_ignore_ascii_case);
             found.retain(|(_, scheme)| scheme.may_be_of(client));
         }
@@ -79,7 +79,7 @@ impl Names {
         tools
     }
 
-    /// Every tool in every scheme that makes `name`, and the scheme.
+    /// Returns every tool and scheme that make `name`.
     fn every(&self, name: &str) -> Vec<(Candidate<'_>, &'static Scheme)> {
         self.every_like(name, PartialEq::eq)
     }
@@ -106,8 +106,9 @@ impl Names {
     }
 }
 
-/// Claude Code puts a plugin's name before that of a server it brought: `mcp__plugin_PLUGIN_SERVER__TOOL`. Where one
-/// ends and the other begins is not told.
+/// Removes the plugin's name that Claude Code puts before the name of a server from a plugin:
+/// `mcp__plugin_PLUGIN_SERVER__TOOL`. The name does not show where the plugin's part ends, so each possible end is
+/// tried.
 fn without_plugin(name: &str) -> impl Iterator<Item = String> {
     let rest = name.strip_prefix("mcp__plugin_").unwrap_or_default();
     let places = rest.match_indices('_').take(MAX_PLACES);

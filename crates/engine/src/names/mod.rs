@@ -1,5 +1,5 @@
-//! Names of tools: the schemes by which clients rename tools before a model sees them, as data; and the tool
-//! that a name used by a model stands for.
+//! Names of tools: the schemes by which clients rename tools before a model sees them, as data; and the tool that a
+//! name used by a model means.
 
 mod guess;
 mod index;
@@ -9,12 +9,12 @@ pub use self::{
     index::{Candidate, Names},
 };
 
-/// A client that talks to models, as far as its names differ.
+/// A client that talks to models, and has its own scheme of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NamingClient {
     /// Claude Code.
     ClaudeCode,
-    /// Codex; the name of a namespace and of the tool in it, joined.
+    /// Codex; the name of a namespace joined with that of a tool in it.
     Codex,
     /// Gemini CLI.
     GeminiCli,
@@ -34,7 +34,7 @@ pub enum NamingClient {
     LibreChat,
     /// goose.
     Goose,
-    /// OpenAI Agents SDK and `LangChain` adapters, as they are; and whatever hands names on untouched.
+    /// OpenAI Agents SDK and `LangChain` adapters without prefixes, and every other client that does not change names.
     Bare,
     /// OpenAI Agents SDK with prefixes.
     AgentsSdk,
@@ -52,9 +52,9 @@ pub struct Scheme {
     prefix: &'static str,
     between: &'static str,
     order: Order,
-    /// Characters beside letters and digits that stay in a server's name.
+    /// Characters besides letters and digits that stay in a server's name.
     server_keeps: &'static str,
-    /// The same for a tool's name.
+    /// Characters besides letters and digits that stay in a tool's name.
     tool_keeps: &'static str,
     /// The replacement of a character that is not kept.
     instead: &'static str,
@@ -73,11 +73,11 @@ enum Order {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Length {
-    /// The name stays.
+    /// The name stays as it is.
     Any,
-    /// Its beginning stays.
+    /// The beginning of the name stays.
     Cut(usize),
-    /// Its beginning and its end stay, with `...` between them.
+    /// The beginning and the end of the name stay, with `...` between them.
     Middle(usize),
 }
 
@@ -151,14 +151,14 @@ pub const SCHEMES: [Scheme; 15] = {
 };
 
 impl NamingClient {
-    /// The client that calls itself `name` in `initialize`; `None` where its names are not known.
+    /// Returns the client that calls itself `name` in `initialize`; `None` if its scheme is not known.
     pub fn of(name: &str) -> Option<Self> {
         let name = name.to_lowercase();
         let (_, client) = CLIENTS.iter().find(|(known, _)| name.starts_with(known))?;
         Some(*client)
     }
 
-    /// The client that calls itself so in a `User-Agent`; `None` where its names are not known.
+    /// Returns the client that identifies itself so in a `User-Agent`; `None` if its scheme is not known.
     pub fn of_agent(agent: &str) -> Option<Self> {
         let agent = agent.to_lowercase();
         agent.split_whitespace().take(MAX_PRODUCTS).find_map(|product| {
@@ -169,17 +169,17 @@ impl NamingClient {
 }
 
 impl NamingClient {
-    /// Returns whether its names of MCP tools have a mark that no name of its own tools has.
+    /// Returns whether the client's names of MCP tools have a mark that no name of its own tools has.
     pub fn marks_names(self) -> bool {
         let mut own = SCHEMES.iter().filter(|scheme| scheme.client == self);
         own.all(Scheme::is_marked)
     }
 }
 
-/// Products of a `User-Agent` that are looked at.
+/// Most products of a `User-Agent` that are compared.
 const MAX_PRODUCTS: usize = 16;
 
-/// The same for `User-Agent`. Libraries are not among them either.
+/// Beginnings of products in a `User-Agent`, as in `CLIENTS`: libraries are not among them.
 const AGENTS: [(&str, NamingClient); 11] = [
     ("claude-cli/", NamingClient::ClaudeCode),
     ("claude-code/", NamingClient::ClaudeCode),
@@ -214,8 +214,7 @@ const CLIENTS: [(&str, NamingClient); 14] = [
 ];
 
 impl Scheme {
-    /// Returns whether something in a name says that this scheme made it; without, many names look like its
-    /// own.
+    /// Returns whether names of this scheme have a mark. Without one, many other names look like those of the scheme.
     fn is_marked(&self) -> bool {
         // No API lets a function of an agent have a colon in its name.
         !self.prefix.is_empty() || self.between.len() > 1 || self.between == ":"
@@ -226,13 +225,13 @@ impl Scheme {
         self.order != Order::ToolOnly
     }
 
-    /// Returns whether this scheme may have made a name for `client`: one that leaves a mark for any, one
-    /// that leaves none for its own, and for one that is not known.
+    /// Returns whether this scheme may have made a name for `client`: a scheme with a mark for any client, one without
+    /// a mark for its own client and, if its names contain the server, for an unknown client.
     fn may_be_of(&self, client: Option<NamingClient>) -> bool {
         self.is_marked() || self.has_server() && client.is_none() || client == Some(self.client)
     }
 
-    /// The name that a model sees for `tool` of `server`.
+    /// Returns the name that a model sees for `tool` of `server`.
     pub fn visible(&self, server: &str, tool: &str) -> String {
         let server = self.server(server);
         let tool = kept(tool, self.tool_keeps, self.instead);
@@ -245,7 +244,7 @@ impl Scheme {
         self.length.applied(name)
     }
 
-    /// Returns the form of `server` in such names.
+    /// Returns the form of `server` in the names of this scheme.
     fn server(&self, server: &str) -> String {
         let kept = kept(server, self.server_keeps, self.instead);
         kept.chars().take(self.server_length).collect()

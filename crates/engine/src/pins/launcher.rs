@@ -1,8 +1,8 @@
-//! Launchers of a server, compared with those that started it before.
+//! Launchers of a server, compared with those of its accepted sets.
 //!
-//! One server is started in several ways: by npx, by its script, by what a scan found. A start without a launcher has
-//! nothing to compare. A launcher of a name that no set has is trusted as a first use; any other name is that of a
-//! program which ran by itself when the server was pinned, and what stands before it now was put there.
+//! A server can be started in several ways: by npx, by its script, or as a scan found it. A start without a launcher
+//! has nothing to compare. A known launcher whose name no set has is trusted as a first use. A program of any other
+//! name started the server directly when that was pinned, so it is reported as a difference.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use super::{
 /// The relation of a launcher to those of the accepted sets.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LauncherMatch<'a> {
-    /// A set has it.
+    /// A set has this launcher.
     Same,
-    /// No set has one of its name, and launchers are called so.
+    /// No set has a launcher of this name, and it is the name of a known launcher.
     New(&'a PinnedFile),
     /// The launcher is not the pinned one, or missing.
     Differs {
@@ -28,7 +28,7 @@ pub(super) enum LauncherMatch<'a> {
 }
 
 impl<'a> LauncherMatch<'a> {
-    /// `None` for one that could not be hashed.
+    /// Compares `launcher` with the sets; `None` if it could not be hashed.
     pub(super) fn of(sets: &'a BTreeMap<u32, Pins>, launcher: &'a LauncherFiles) -> Option<Self> {
         let actual = launcher.file.hashed()?;
         let pinned = || sets.values().rev().filter_map(|pins| pins.launcher.as_ref());
@@ -58,7 +58,7 @@ impl<'a> LauncherMatch<'a> {
     }
 }
 
-/// Compares a launcher alone, before it runs: what it starts is compared when that runs.
+/// Compares a launcher before it runs. The program that it starts is compared when it runs.
 pub fn compare_launcher(
     accepted: AcceptedSets<'_>,
     launcher: &LauncherFiles,

@@ -20,7 +20,7 @@ pub use self::{
 };
 pub use mcpmon_model::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 
-/// One set of files that was trusted.
+/// One set of trusted files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pins {
     /// The file that runs.
@@ -40,7 +40,7 @@ pub struct PackagePin {
     pub root: PathBuf,
     /// Digest of its manifest.
     pub digest: Digest,
-    /// The encoded manifest, which names the files that change; `None` where there was no room for it.
+    /// The encoded manifest, which allows naming the files that change; `None` if it was too large to keep.
     pub manifest: Option<Arc<str>>,
 }
 
@@ -53,7 +53,7 @@ pub struct PinMismatch {
     pub path: PathBuf,
     /// The path when it was pinned; `None` if the part is new.
     pub pinned_path: Option<PathBuf>,
-    /// The pin; `None` where the part is new.
+    /// The pin; `None` if the part is new.
     pub expected: Option<Digest>,
     /// The current hash; `None` if the part is gone.
     pub actual: Option<Digest>,
@@ -62,7 +62,7 @@ pub struct PinMismatch {
 }
 
 impl PinMismatch {
-    /// Returns whether what differs still is where it was pinned.
+    /// Returns whether the part that differs is still at its pinned path.
     fn is_in_place(&self) -> bool {
         self.actual.is_some() && self.pinned_path.as_ref() == Some(&self.path)
     }
@@ -108,7 +108,7 @@ pub struct NewPins {
 /// The ground on which files are accepted without approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptanceGround {
-    /// Nothing was pinned before the launch they belong to.
+    /// Nothing was pinned before the launch that the files belong to.
     FirstUse,
     /// Only the interpreter or the launcher differs, and only root could change it.
     SystemUpgrade,
@@ -116,7 +116,7 @@ pub enum AcceptanceGround {
     NewLauncher,
 }
 
-/// Compares a start with every set that is accepted for it; what differs is told against the nearest one.
+/// Compares a start with every set that is accepted for it; differences are reported against the nearest set.
 ///
 /// | pins | files | state | action |
 /// |---|---|---|---|
@@ -149,7 +149,7 @@ pub fn compare(accepted: AcceptedSets<'_>, actual: ServerFiles, policy: Pinning,
     }
 }
 
-/// The comparison with the set that differs least, the newest of several.
+/// Returns the comparison with the set that differs least; with the newest of several.
 fn nearest(
     sets: &BTreeMap<u32, Pins>,
     actual: &ServerFiles,
@@ -197,7 +197,7 @@ fn against(
     policy: Pinning,
     mode: Mode,
 ) -> PinVerdict {
-    // Of a process that is gone nothing is known: its script and package did not vanish, nobody saw them.
+    // The files of a process that is gone could not be read, so its script and package are not reported as missing.
     let seen = actual.executable.hashed().is_some();
     let script = pins.script.as_ref().filter(|_| seen || actual.script.is_some());
     let package = pins.package.as_ref().filter(|_| seen || actual.package.is_some());
@@ -245,7 +245,7 @@ fn against(
     }
 }
 
-/// The verdict on pinned files that a launcher starts which did not start them before.
+/// Returns the verdict on pinned files that another launcher starts than before.
 fn with_launcher(pins: &Pins, launcher: &PinnedFile, policy: Pinning, mode: Mode) -> PinVerdict {
     if !policy.auto_trust_first {
         return PinVerdict::of(PinState::NotPinned, on_change(policy, mode));
@@ -262,8 +262,8 @@ fn with_launcher(pins: &Pins, launcher: &PinnedFile, policy: Pinning, mode: Mode
     }
 }
 
-/// The pins with interpreter and launcher as they are now, where nothing else differs: in their places, and by root's
-/// hand.
+/// Returns the pins with interpreter and launcher as they are now, if nothing else differs, they are in their places,
+/// and only root can have changed them.
 ///
 /// The behaviour of a server is in its script and package. A program that has neither is a server itself, and an
 /// upgrade of the system does not explain a change of it.
@@ -393,7 +393,7 @@ fn settled<T>(part: Part<T>) -> Result<T, Unpinnable> {
     }
 }
 
-/// A server cannot be pinned while a part of it could not be hashed.
+/// The error that a server cannot be pinned, because a part of it could not be hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a server cannot be pinned while a part of it could not be hashed")]
 pub struct Unpinnable;
@@ -432,7 +432,7 @@ impl PackagePin {
 }
 
 impl Pins {
-    /// Bytes its manifest takes.
+    /// Returns the bytes of the manifest.
     pub(super) fn manifest_bytes(&self) -> usize {
         let manifest = self
             .package
@@ -441,7 +441,7 @@ impl Pins {
         manifest.map_or(0, |text| text.len())
     }
 
-    /// The same, without the manifest where that takes more than `room` bytes.
+    /// Returns the pins without the manifest, if that takes more than `room` bytes.
     pub(super) fn with_manifest_within(mut self, room: usize) -> Self {
         if self.manifest_bytes() > room
             && let Some(package) = &mut self.package
@@ -451,7 +451,7 @@ impl Pins {
         self
     }
 
-    /// Returns whether both are of the same content, wherever it is.
+    /// Returns whether both have the same contents, at whatever paths.
     fn same_files(&self, other: &Self) -> bool {
         let digests = |pins: &Self| {
             let script = pins.script.as_ref().map(|script| script.digest);
@@ -464,7 +464,7 @@ impl Pins {
 }
 
 impl PinVerdict {
-    /// The file that runs, where it changed and still is where it was pinned.
+    /// Returns the file that runs, if it changed and is still at its pinned path.
     pub fn executable_changed_in_place(&self) -> Option<&Path> {
         self.mismatches
             .iter()
@@ -473,7 +473,7 @@ impl PinVerdict {
             .map(|mismatch| mismatch.path.as_path())
     }
 
-    /// Returns whether the difference is an upgrade of the system's interpreter or launcher, and accepted.
+    /// Returns whether the difference is an accepted upgrade of the system's interpreter or launcher.
     pub fn is_accepted_upgrade(&self) -> bool {
         let ground = self.store.as_ref().map(|new| new.ground);
         ground == Some(AcceptanceGround::SystemUpgrade)
@@ -491,7 +491,7 @@ impl PinVerdict {
     }
 }
 
-/// A refusal of a server for what it runs from.
+/// Builds the denial of a server because of its files.
 pub(super) fn pin_denial(reason: String, remedy: Option<String>) -> Denial {
     Denial {
         rule: "mcp.version_pinning".to_owned(),
@@ -509,7 +509,7 @@ pub(super) fn approval(server: &ServerId) -> String {
     )
 }
 
-/// The command that accepts what a server ran from when it was refused.
+/// Returns the command that accepts the files with which a server was refused.
 pub(super) fn trusting(server: &ServerId) -> String {
     format!("mcpmon pins trust --server {server}")
 }

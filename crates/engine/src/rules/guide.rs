@@ -2,19 +2,19 @@
 
 use super::RULES;
 
-/// The explanation of one rule of the program.
+/// The explanation of one built-in rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
-    /// Its names in events; several if it can report several things. Empty if it reports under the ids of the
+    /// Its names in events; several if it can report several things. Empty if it reports under ids of the
     /// configuration.
     pub names: &'static [&'static str],
-    /// The keys of the configuration that it goes by; empty where none changes it.
+    /// The keys of the configuration that affect the rule; empty if none does.
     pub keys: &'static [&'static str],
     /// The effect of the rule.
     pub what: &'static str,
 }
 
-/// The kill switch, which stands before every rule.
+/// The kill switch, which precedes every rule.
 const KILL_SWITCH: About = About {
     names: &["kill_switch"],
     keys: &[],
@@ -26,11 +26,11 @@ pub fn guide() -> impl Iterator<Item = &'static About> {
     std::iter::once(&KILL_SWITCH).chain(RULES.iter().map(|rule| rule.about()))
 }
 
-/// Makes the table of the rules beside: the names and the keys of each, and its effect.
+/// Defines `BESIDE`: the names, the keys and the effect of each rule.
 macro_rules! beside {
     ($([$($name:literal)*] [$($key:literal)*] $what:literal;)*) => {
         /// The rules outside that order: over messages, sessions and requests to models. Each applies to its own
-        /// subjects, and one that blocks stops uses that the others let through.
+        /// subjects, and one that blocks also stops uses that the ordered rules allow.
         pub const BESIDE: &[About] = &[
             $(About { names: &[$($name),*], keys: &[$($key),*], what: $what }),*
         ];

@@ -1,5 +1,5 @@
-//! The rules for the use of what a server offers: one file each, asked in the order of their precedence. The
-//! first that blocks decides; what only notes adds up.
+//! Rules for the use of what a server offers: one file each, asked in the order of their precedence. The first
+//! objection that blocks decides; objections that only note are collected.
 
 mod accepted;
 mod app_only_tool;
@@ -51,46 +51,46 @@ use super::{
     wording::{command, explaining, shown},
 };
 
-/// The use to be judged, with everything that speaks for or against it.
+/// The use to be judged, with everything that the rules may consider.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RuleContext<'a> {
     /// The policy in force.
     pub(super) policy: &'a Policy,
     /// The server.
     pub(super) server: &'a ServerId,
-    /// The offer of the server.
+    /// The definitions that the server offers.
     pub(super) offers: &'a Offers,
     /// The item to be used.
     pub(super) used: UseTarget<'a>,
     /// The time.
     pub(super) now: Timestamp,
-    /// The call, where a tool is to be called; a tool that is only listed is judged without.
+    /// The call, if a tool is called; `None` if the tool is only listed.
     pub(super) call: Option<CallContext<'a>>,
-    /// True if it is being listed, and not used yet.
+    /// True if the item is being listed, and not used yet.
     pub(super) is_listing: bool,
-    /// Another layer reads the lists of its server, and tells whether they are fresh.
+    /// True if another layer reads the lists of the server, and reports whether they are fresh.
     pub(super) is_listed_elsewhere: bool,
-    /// The resolved files that it names.
+    /// The resolved files that the use names.
     pub(super) files: &'a Files,
 }
 
-/// A tool call, its arguments walked.
+/// A tool call with its parsed arguments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallContext<'a> {
-    /// As it was decoded.
+    /// The decoded call.
     pub(super) call: &'a Call<'a>,
-    /// Every key and value of its arguments; empty where it has none.
+    /// Every key and value of its arguments; empty if there are none.
     pub(super) arguments: &'a Arguments<'a>,
-    /// The secrets in them, where arguments are inspected.
+    /// The secrets in the arguments, if arguments are inspected.
     pub(super) secrets: &'a [Secret],
-    /// True if the model makes it: it has the id of what the model wants.
+    /// True if the model made the call: it has the id of an intent of the model.
     pub(super) is_by_model: bool,
 }
 
 /// The item to be used.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum UseTarget<'a> {
-    /// Something that was, or should have been, listed.
+    /// An item that was, or should have been, listed.
     Offered {
         /// The kind of item.
         kind: DefinitionKind,
@@ -99,14 +99,14 @@ pub(super) enum UseTarget<'a> {
         /// The known entry of the item.
         entry: Option<&'a DefinitionEntry>,
     },
-    /// The server, in another way.
+    /// The server itself.
     Server,
 }
 
 /// The objection of a rule to a use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Objection {
-    /// The rule: one of the program, or the id of one of the configuration.
+    /// The name of the rule: of a built-in one, or the id of a configured one.
     pub(super) rule: Cow<'static, str>,
     /// The effect.
     pub(super) effect: ObjectionEffect,
@@ -114,7 +114,7 @@ pub(super) struct Objection {
     pub(super) severity: Severity,
     /// The reason, as a sentence without a full stop.
     pub(super) reason: String,
-    /// A command that helps.
+    /// A command that helps, if there is one.
     pub(super) remedy: Option<String>,
 }
 
@@ -129,15 +129,15 @@ pub(super) enum ObjectionEffect {
     Block,
 }
 
-/// A rule. It sees one use and answers for itself alone.
+/// A rule. It judges one use, independently of the other rules.
 trait Rule: Sync {
     /// Returns its explanation.
     fn about(&self) -> &'static About;
 
-    /// Returns the objection to the use of `scene`.
+    /// Returns the objection to the use in `scene`.
     fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection>;
 
-    /// Everything that stands against it, for a rule that can say more than one thing.
+    /// Returns every objection to the use, for a rule that can have several.
     fn every(&self, scene: &RuleContext<'_>) -> Vec<Objection> {
         self.judge(scene).into_iter().collect()
     }
@@ -178,9 +178,9 @@ pub(super) use too_much::objection as too_much;
 pub(super) struct Ruling {
     /// The first objection that blocks.
     pub(super) block: Option<Objection>,
-    /// Those that ask, from before it.
+    /// The objections that ask, of those before the blocking one.
     pub(super) asks: Vec<Objection>,
-    /// Those that only note, from before it.
+    /// The objections that only note, of those before the blocking one.
     pub(super) audits: Vec<Objection>,
 }
 
@@ -215,7 +215,7 @@ impl Ruling {
         }
     }
 
-    /// Both together, for a use of two things at once. What one rule notes of both is noted once.
+    /// Combines two rulings, for a use of two things at once. A note that is in both is kept once.
     pub(super) fn and(mut self, other: Self) -> Self {
         if self.block.is_some() {
             return self;
@@ -231,16 +231,17 @@ impl Ruling {
         self
     }
 
-    /// Returns whether there is more to tell than that no rule names the use.
+    /// Returns whether there is more to report than that no rule names the use.
     pub(super) fn is_notable(&self) -> bool {
         self.block.is_some()
             || !self.asks.is_empty()
             || self.audits.iter().any(|audit| audit.rule != DEFAULTS)
     }
 
-    /// The objection that is told: the one that blocks, else the one that asks, else the worst of the others.
+    /// Returns the objection that is reported: the one that blocks, else the first that asks, else the most severe of
+    /// the others.
     pub(super) fn told(&self) -> Option<&Objection> {
-        // Of equally bad ones the first.
+        // Of several with the same severity, the first.
         self.block
             .as_ref()
             .or_else(|| self.asks.first())
@@ -249,7 +250,7 @@ impl Ruling {
 }
 
 impl<'a> RuleContext<'a> {
-    /// The use of something offered.
+    /// Returns the context for the use of an offered item.
     pub(super) fn of(
         policy: &'a Policy,
         server: &'a ServerId,
@@ -287,7 +288,7 @@ impl<'a> RuleContext<'a> {
         }
     }
 
-    /// Name of the tool that is used.
+    /// Returns the name of the used tool.
     const fn tool(&self) -> Option<&'a str> {
         match self.used {
             UseTarget::Offered {
@@ -299,7 +300,7 @@ impl<'a> RuleContext<'a> {
         }
     }
 
-    /// URI, or URI template, of the resource, skill or app that is used.
+    /// Returns the URI, or URI template, of the used resource, skill or app.
     const fn uri(&self) -> Option<&'a str> {
         match self.used {
             UseTarget::Offered {
@@ -332,10 +333,10 @@ impl<'a> RuleContext<'a> {
         }
     }
 
-    /// The command that accepts it as it is, or shows it where it has no name.
+    /// Returns the command that accepts the item as it is, or lists the items if this one has no name.
     fn approval(&self) -> String {
         let name = match self.used {
-            // `SERVER:` are the instructions.
+            // An empty name after `SERVER:` means the instructions.
             UseTarget::Offered { kind, name: "", .. } if kind != DefinitionKind::Instructions => {
                 return command(&["registry", "list", "--server", self.server.as_str()]);
             }
@@ -366,7 +367,7 @@ fn stated(scene: &RuleContext<'_>, id: &str, decision: Decision, reason: &str) -
     })
 }
 
-/// `what`, with the reason that the configuration gives for it.
+/// Returns `what` with the reason that the configuration gives for it.
 fn because(what: String, reason: &str) -> String {
     match reason {
         "" => what,
@@ -375,7 +376,7 @@ fn because(what: String, reason: &str) -> String {
 }
 
 impl Objection {
-    /// As whoever is stopped gets it.
+    /// Returns the denial that the client gets.
     pub(super) fn denial(&self) -> Denial {
         Denial {
             rule: self.rule.clone().into_owned(),

@@ -5,10 +5,10 @@ use mcpmon_policy::OnNewTool;
 
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 
-/// The tool came later than pinned ones, and nobody accepted it.
+/// The tool came after the pinned ones, and no person has accepted it.
 pub(super) struct NewTool;
 
-/// Its name.
+/// The name of the rule.
 pub(crate) const RULE: &str = "new_tool";
 
 impl Rule for NewTool {

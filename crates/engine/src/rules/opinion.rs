@@ -1,5 +1,5 @@
-//! Everything that the rules say of a use, for whoever asks why: those behind the first that blocks too, and those
-//! that allow.
+//! Opinions of all rules on a use, for `policy explain`: also of those after the first that blocks, and of those that
+//! allow.
 
 use mcpmon_model::Severity;
 use mcpmon_policy::{Decision, Rules};
@@ -13,7 +13,7 @@ use super::{
 /// The opinion of one rule on a use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opinion {
-    /// The rule: one of the program, or the id of one of the configuration.
+    /// The name of the rule: of a built-in one, or the id of a configured one.
     pub rule: String,
     /// The decision of the rule.
     pub decision: Decision,
@@ -21,14 +21,14 @@ pub struct Opinion {
     pub severity: Severity,
     /// The reason, as a sentence without a full stop.
     pub reason: String,
-    /// A command that helps.
+    /// A command that helps, if there is one.
     pub remedy: Option<String>,
-    /// True if what becomes of the use follows from it.
+    /// True if this opinion decides the use.
     pub decides: bool,
 }
 
-/// Returns the opinions of all rules, in the order of precedence; one of them decides. Before them stands the
-/// kill switch, which stops every use.
+/// Returns the opinions of all rules, in the order of precedence; one of them decides. The kill switch, which stops
+/// every use, comes first.
 pub(crate) fn explain(scene: &RuleContext<'_>, stopped: Option<Objection>) -> Vec<Opinion> {
     let rules = RULES.iter().flat_map(|rule| rule.every(scene));
     let objections: Vec<Objection> = stopped.into_iter().chain(rules).collect();
@@ -37,8 +37,8 @@ pub(crate) fn explain(scene: &RuleContext<'_>, stopped: Option<Objection>) -> Ve
     let mut opinions: Vec<Opinion> = objections.iter().map(Opinion::of).collect();
     let allowing = |rules| allowing(scene, rules);
     opinions.extend(scene.policy.rules.layers().flat_map(allowing));
-    // Whatever blocks first decides; else what asks first; else what allows, for the default does not hold then; else
-    // what is told.
+    // The first that blocks decides; else the first that asks; else the first that allows, because the default does not
+    // apply then; else the one that is reported.
     let (blocks, asks) = (ruling.block.as_ref(), ruling.asks.first());
     let deciding = opinions.iter().position(|opinion| match (blocks, asks) {
         (Some(block), _) => opinion.decision == Decision::Block && opinion.reason == block.reason,

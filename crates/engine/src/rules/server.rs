@@ -1,4 +1,4 @@
-//! A server that may not be used at all.
+//! Servers that may not be used at all.
 
 use mcpmon_model::{DefinitionKind, Severity};
 use mcpmon_policy::Admission;
@@ -6,7 +6,7 @@ use mcpmon_policy::Admission;
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::wording::{command, explaining, shown};
 
-/// The server policy refuses the server, nobody declared it, or what it offers has an attack in it.
+/// The server policy refuses the server, it is not declared, or a definition of it contains an attack.
 pub(super) struct ServerAdmission;
 
 impl Rule for ServerAdmission {

@@ -1,14 +1,15 @@
-//! A definition that may be another by now.
+//! Definitions that may have changed since they were listed.
 
 use mcpmon_model::{DefinitionKind, Severity};
 
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext, UseTarget};
 use crate::wording::command;
 
-/// The server said that its list changed, and it was not listed since; or it was listed in an earlier run only.
+/// The server announced a change of its list and did not list it since; or the definition was listed in an earlier run
+/// only.
 ///
-/// This never blocks: what the model read is what was listed, and that is judged by itself. An honest client
-/// may call before it lists again.
+/// This never blocks: the model read the listed definition, which is judged independently, and an honest client may
+/// call before it lists again.
 pub(super) struct StaleDefinition;
 
 impl Rule for StaleDefinition {

@@ -1,13 +1,13 @@
-//! Arguments beyond what is looked at.
+//! Arguments beyond the limits of inspection.
 
 use mcpmon_model::Severity;
 
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 
-/// There is more in the arguments than any rule gets to see: what nobody looked at does not go on.
+/// The arguments exceed what the rules can inspect: nothing passes that was not inspected.
 pub(super) struct TooMuch;
 
-/// Its name, whatever there is too much of.
+/// The name of the rule, whichever limit is exceeded.
 pub(crate) const RULE: &str = "arguments_too_large";
 
 impl Rule for TooMuch {
@@ -26,7 +26,7 @@ impl Rule for TooMuch {
     }
 }
 
-/// `what` is beyond what is looked at.
+/// Builds the objection that `what` exceeds a limit of inspection.
 pub(crate) fn objection(what: &str, beyond: &str) -> Objection {
     Objection {
         rule: RULE.into(),

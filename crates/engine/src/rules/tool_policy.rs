@@ -13,7 +13,7 @@ use crate::wording::{command, explaining};
 /// The rule's name in events.
 const RULE: &str = "tool_policy";
 
-/// The tool is denied, or is not among those that are allowed, or is listed with another definition.
+/// The tool is denied, or is not among the allowed ones, or is listed with a definition other than the allowed one.
 pub(super) struct ToolLists;
 
 impl Rule for ToolLists {
@@ -42,7 +42,7 @@ impl ToolLists {
                 let mut entries = denied
                     .iter()
                     .filter(|entry| names.are_meant(entry, ConditionReading::Wide));
-                // A definition that nobody knows may be the one that is denied.
+                // An unknown definition may be the denied one.
                 let is_denied = entries.any(|entry| {
                     entry
                         .content_hash
@@ -69,9 +69,8 @@ impl ToolLists {
     }
 }
 
-/// Returns the objection to a tool by the name that a model knows; `server` is `None` for a tool without a
-/// server, which an entry for every server covers too. An entry for one definition covers that definition
-/// alone.
+/// Returns the objection to a tool by the name that a model uses; `server` is `None` for a tool without a server, to
+/// which an entry for every server applies too. An entry for one definition applies to that definition only.
 pub(crate) fn denied(
     policy: &Policy,
     server: Option<&ServerId>,
@@ -105,7 +104,7 @@ pub(crate) fn denied(
     })
 }
 
-/// Returns whether the tool stands among those that `rules` allow, as it is defined.
+/// Returns whether `rules` allow the tool, with its definition.
 pub(super) fn is_allowed(scene: &RuleContext<'_>, rules: &Rules) -> bool {
     let ToolPolicy::Allowlist(allowed) = &rules.tools else {
         return false;

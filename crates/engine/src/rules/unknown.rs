@@ -1,4 +1,4 @@
-//! A tool that its server does not list.
+//! Tools that their server does not list.
 
 use mcpmon_model::{DefinitionKind, Severity};
 use mcpmon_policy::Policy;
@@ -6,7 +6,7 @@ use mcpmon_policy::Policy;
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::wording::command;
 
-/// The tool was never listed, or is listed no more. Nobody knows what it does.
+/// The tool was never listed, or is no longer listed: its definition is unknown.
 pub(super) struct UnknownTool;
 
 impl Rule for UnknownTool {
@@ -19,7 +19,7 @@ impl Rule for UnknownTool {
     }
 
     fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
-        // A resource can come of a template, and a prompt does nothing.
+        // A resource can match a template, and a prompt has no effect.
         if scene.kind() != Some(DefinitionKind::Tool) || scene.entry().is_some() {
             return None;
         }

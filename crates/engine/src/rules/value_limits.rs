@@ -13,7 +13,7 @@ use mcpmon_policy::{
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext, call_rules::covers};
 use crate::wording::explaining;
 
-/// A number is beyond a bound, in one of the ways in which it can be read; or nobody knows what it is.
+/// A number exceeds a bound in one of its possible readings, or cannot be read with certainty.
 pub(super) struct ValueLimits;
 
 impl Rule for ValueLimits {

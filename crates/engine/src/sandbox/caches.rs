@@ -10,13 +10,13 @@ struct Manager {
 
 /// A directory of a package manager.
 struct Directory {
-    /// Variables that name it, the first that is set.
+    /// Variables that name the directory; the first that is set counts.
     variables: &'static [&'static str],
-    /// The variable that names the directory it lies in, and its name there.
+    /// The variable that names its parent directory, and its name there.
     within: Option<(&'static str, &'static str)>,
     /// Its place below the home directory.
     at_home: &'static str,
-    /// The mirror of it that serves as well.
+    /// The mirror that can replace it.
     mirrored: Option<MirroredCache>,
 }
 
@@ -25,14 +25,14 @@ struct Directory {
 pub struct PackageCache {
     /// Its directory.
     pub path: PathBuf,
-    /// The mirror of it that serves its package manager as well, if one does.
+    /// The mirror that its package manager can use instead, if there is one.
     pub mirrored: Option<MirroredCache>,
 }
 
-/// A mirror of a cache: directories of its own, with links to what lies in the cache.
+/// A mirror of a cache: it has its own directories, with links to the files in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MirroredCache {
-    /// The variable that tells the package manager of it.
+    /// The variable that gives its path to the package manager.
     pub variable: &'static str,
     /// The levels of directories below it that the package manager writes to.
     pub levels: usize,
@@ -132,7 +132,7 @@ const MANAGERS: [Manager; 8] = [
     },
 ];
 
-/// Returns the directories that the package managers among `programs` write to, as their environment has them.
+/// Returns the directories that the package managers among `programs` write to, according to their environment.
 pub fn package_caches<'p>(
     programs: impl IntoIterator<Item = &'p str>,
     home: Option<&Path>,

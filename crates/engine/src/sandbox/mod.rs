@@ -1,7 +1,7 @@
-//! Rules of a server's sandbox, drawn from its declaration and from listings of this host's directories.
+//! Rules of a server's sandbox, built from its declaration and from listings of this host's directories.
 //!
-//! Landlock knows grants and no exceptions: a directory that holds protected files is not granted, but what lies in it
-//! and is not protected, each by itself. So a file that appears in such a directory later is not granted either.
+//! Landlock knows grants and no exceptions: a directory that holds protected files is not granted as a whole; each of
+//! its unprotected entries is granted instead. So a file that appears in such a directory later is not granted either.
 
 mod caches;
 #[cfg(test)]
@@ -21,9 +21,10 @@ use mcpmon_policy::{
 
 pub use self::caches::{MirroredCache, PackageCache, package_caches};
 
-/// Most grants of one sandbox: the kernel takes more, and nobody has so many entries beside protected files.
+/// Most grants of one sandbox: the kernel takes more, but no real directory has so many entries next to protected
+/// files.
 const MAX_GRANTS: usize = 4096;
-/// Most directories that are listed because they hold protected files.
+/// Most directories that are listed because they contain protected files.
 const MAX_LISTED: usize = 512;
 
 /// Directories and files of the system that any program may need.
@@ -49,8 +50,8 @@ const SYSTEM: [&str; 18] = [
 ];
 /// Files of the system that are links on many hosts, into directories that are not granted.
 const LINKED: [&str; 3] = ["/etc/resolv.conf", "/etc/localtime", "/etc/hosts"];
-/// Devices that any program may need. No terminal is one: in `/dev/pts` are those of the user, and behind `/dev/tty` is that of
-/// the client.
+/// Devices that any program may need. Terminals are not among them: `/dev/pts` has those of the user, and `/dev/tty` is
+/// that of the client.
 const DEVICES: [&str; 5] = [
     "/dev/null",
     "/dev/zero",
@@ -60,16 +61,16 @@ const DEVICES: [&str; 5] = [
 ];
 /// Memory that processes share by name.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Entries of the root directory that are not granted as they are.
+/// Entries of the root directory that are not granted as a whole.
 const NOT_WHOLE: [&str; 5] = ["dev", "home", "root", "Users", "tmp"];
-/// Processes: what is secret of them is kept from every process in another domain, which grants could not tell apart.
+/// Processes. Grants could not tell them apart; Landlock keeps their secrets from processes in other domains anyway.
 const PROCESSES: &str = "/proc";
-/// Directories that homes lie in.
+/// Directories that contain homes.
 const HOMES: [&str; 3] = ["/home", "/root", "/Users"];
-/// Temporary directories of everybody.
+/// Temporary directories of all users.
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// The places on this host that a sandbox is made for.
+/// The places on this host for which a sandbox is built.
 #[derive(Debug)]
 pub struct SandboxPlaces<'a> {
     /// The home directory, without links.
@@ -80,9 +81,9 @@ pub struct SandboxPlaces<'a> {
     pub package: &'a [PathBuf],
     /// The caches of the package manager that starts it.
     pub caches: &'a [PathBuf],
-    /// The temporary directory that it is told of.
+    /// The temporary directory that its environment names.
     pub temporary: Option<&'a Path>,
-    /// True if it may write what other programs of its user use too: the caches, and memory that is shared by name.
+    /// True if it may write what other programs of its user use too: the caches, and memory shared by name.
     pub writes_shared: bool,
     /// The places of protected files.
     pub protected: &'a Places,
@@ -90,11 +91,11 @@ pub struct SandboxPlaces<'a> {
     pub extra: &'a [PathPattern],
 }
 
-/// The file system, as far as the drawing of rules needs it.
+/// The part of the file system that building the rules needs.
 pub trait DirectoryListing {
     /// Returns the entries of a directory; none if it cannot be listed.
     fn entries(&mut self, directory: &Path) -> Vec<DirectoryEntry>;
-    /// Returns the path of a file without links; `None` if there is none.
+    /// Returns the path of a file without links; `None` if there is no file.
     fn real(&mut self, path: &Path) -> Option<PathBuf>;
 }
 
@@ -103,11 +104,11 @@ pub trait DirectoryListing {
 pub struct DirectoryEntry {
     /// Its name.
     pub name: OsString,
-    /// True if it is a symbolic link: what it leads to is granted by its own path, or not.
+    /// True if it is a symbolic link: the target is granted only through its own path.
     pub is_link: bool,
 }
 
-/// The rules of a sandbox, and the remarks about them.
+/// The rules of a sandbox, with remarks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DrawnSandbox {
     /// The rules.
@@ -116,8 +117,8 @@ pub struct DrawnSandbox {
     pub remarks: Vec<String>,
 }
 
-/// Returns whether a directory, given without links, is a home or has homes in it: `home`, and those in the usual places. No
-/// package is one.
+/// Returns whether a directory, given without links, is a home or contains homes: `home`, or those in the usual places.
+/// Such a directory is never a package.
 pub fn holds_home(directory: &Path, home: Option<&Path>) -> bool {
     let is_usual = HOMES.iter().map(Path::new).any(|homes| {
         homes.starts_with(directory) || directory.parent() == Some(homes) && homes != Path::new("/root")
@@ -125,7 +126,7 @@ pub fn holds_home(directory: &Path, home: Option<&Path>) -> bool {
     is_usual || home.is_some_and(|home| home.starts_with(directory))
 }
 
-/// Draws the rules of a sandbox. `egress` is the list that no kernel enforces.
+/// Builds the rules of a sandbox. `egress` is the list, if the kernel does not enforce it.
 pub fn draw(
     sandbox: &SandboxPolicy,
     egress: Option<&Egress>,
@@ -181,7 +182,7 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    /// Grants what is not protected, to be read.
+    /// Grants reading of everything that is not protected.
     fn host(&mut self) {
         for entry in self.listing.entries(Path::new("/")) {
             let is_whole = !NOT_WHOLE.iter().any(|name| entry.name == *name);
@@ -192,7 +193,7 @@ impl Drawing<'_> {
         if let Some(home) = self.places.home {
             self.grant(home, FileRight::Read);
         }
-        // Where it lies in somebody else's home.
+        // The workspace may be in another user's home.
         self.grant(self.places.workspace, FileRight::Read);
         for path in TEMPORARY {
             self.real(Path::new(path), FileRight::Write);
@@ -216,9 +217,9 @@ impl Drawing<'_> {
         }
     }
 
-    /// Grants what the server is made of and what its declaration grants.
+    /// Grants the package of the server, and what its declaration grants.
     fn declared(&mut self, sandbox: &SandboxPolicy) -> Vec<FileGrant> {
-        // A script that lies among secrets takes none of them along.
+        // If a script is in a home, the files next to it are not granted with it.
         for path in self.places.package {
             if !holds_home(path, self.places.home) {
                 self.grant(path, FileRight::Read);
@@ -246,7 +247,7 @@ impl Drawing<'_> {
         std::mem::take(&mut self.grants).into_iter().collect()
     }
 
-    /// Grants a path of the declaration: whoever names a protected file means it.
+    /// Grants a path of the declaration, even to a protected file, because the declaration names it.
     fn written(&mut self, written: &SandboxPath, right: FileRight) {
         let start = match written.start {
             SandboxPathStart::Root => Some(Path::new("/")),
@@ -285,14 +286,14 @@ impl Drawing<'_> {
         }
     }
 
-    /// Grants the file that a path leads to, unless it is protected.
+    /// Grants the target of a path, unless it is protected.
     fn real(&mut self, path: &Path, right: FileRight) {
         if let Some(real) = self.listing.real(path) {
             self.grant(&real, right);
         }
     }
 
-    /// Grants a path as far as it is not protected.
+    /// Grants the unprotected part of a path.
     fn grant(&mut self, path: &Path, right: FileRight) {
         match self.protection(path, right) {
             Protection::Free => self.exactly(path, right),
@@ -302,14 +303,15 @@ impl Drawing<'_> {
         }
     }
 
-    /// Grants what lies in a directory that holds protected files too.
+    /// Grants the unprotected entries of a directory that also contains protected files.
     fn contents(&mut self, directory: &Path, right: FileRight) {
         if self.listed == MAX_LISTED {
             self.is_cut = true;
             return;
         }
         self.listed += 1;
-        // The names in a home are secrets: of keys, of accounts. Whoever may list it may list all below.
+        // The names in a home are secrets (of keys, of accounts), and a right to list a directory covers everything
+        // below it.
         let is_public = !self.is_related_to_home(directory);
         if is_public {
             self.exactly(directory, FileRight::List);
@@ -360,7 +362,7 @@ impl Drawing<'_> {
         homes.any(|home| home.starts_with(directory) || directory.starts_with(home))
     }
 
-    /// The ports that an egress list leaves; `None` if it leaves all.
+    /// Returns the ports that an egress list allows; `None` if it allows all.
     fn ports(&mut self, egress: &Egress) -> Option<BTreeSet<u16>> {
         if egress.default == EgressDefault::Allow {
             return None;

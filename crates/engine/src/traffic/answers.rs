@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Traffic {
-    /// An answer, by what was asked.
+    /// Judges an answer, by the request that it answers.
     pub(super) fn answer(&mut self, teller: &Teller<'_>, answer: &Answer<'_>) -> Judgement {
         let mut judgement = Judgement::default();
         let mut ruling = Ruling::default();
@@ -103,9 +103,10 @@ impl Traffic {
         judgement
     }
 
-    /// Returns the objection to what was read: its skill is not to be used by now, or says otherwise.
+    /// Returns the objection to a resource that was read: its skill may no longer be used, or its text differs
+    /// from the skill's manifest.
     fn read_objection(&self, teller: &Teller<'_>, uri: &str, result: RawJson<'_>) -> Option<Objection> {
-        // The skill may have changed since it was asked for.
+        // The skill may have changed since the request.
         let of_skill = self.skill_ruling(teller, uri).block;
         of_skill.or_else(|| self.unverified(teller, uri, result))
     }
@@ -120,7 +121,7 @@ impl Traffic {
         let found = match &answer.outcome {
             _ if !self.policy.outputs.enabled => Vec::new(),
             AnswerOutcome::Result { result, .. } => {
-                // A skill may tell a model what to do; nothing else that is read may.
+                // A skill may instruct the model; nothing else that is read may.
                 let mut found = match subject == InspectionSubject::Definition {
                     true => self.found_in_skill(name, *result),
                     false => self.scanner.output(*result, &source(&answer.to.what)),
@@ -150,7 +151,7 @@ impl Traffic {
         }
     }
 
-    /// The first item of a result that links to a protected file: its client may read that for the model.
+    /// Finds the first item of a result that links to a protected file: the client may read that file for the model.
     fn protected_link(&self, result: RawJson<'_>) -> Option<Finding> {
         let content = result.member("content")?;
         let mut items = content.items().enumerate().take(MAX_LINKS);
@@ -166,14 +167,14 @@ impl Traffic {
             };
             let (category, field) = (Category::CredentialTheft, format!("content[{position}].uri"));
             Some(Finding {
-                // A listing of files has such links too: reading one is what is judged.
+                // A listing of files has such links too; the reading of a linked file is judged.
                 standing: TextStance::Quoted,
                 ..Finding::built_in("protected_link", category, Severity::High, field, matched)
             })
         })
     }
 
-    /// The event that something was found in a result.
+    /// Builds the event about findings in a result.
     fn inspection(
         &self,
         teller: &Teller<'_>,
@@ -197,7 +198,7 @@ impl Traffic {
         Some(event)
     }
 
-    /// The event that a call came back.
+    /// Builds the event that a call was answered.
     fn returned(
         &self,
         teller: &Teller<'_>,
@@ -224,7 +225,7 @@ impl Traffic {
         Some(event)
     }
 
-    /// The pages that an error sends the user to: each is judged as if a question led there.
+    /// Judges the pages that an error requires the user to visit, each as an elicitation of that URL.
     fn required_elicitations(
         &self,
         teller: &Teller<'_>,
@@ -252,7 +253,7 @@ impl Traffic {
         }
     }
 
-    /// Judges the requests to the client in an incomplete result, each as if it came by itself.
+    /// Judges the requests to the client in an incomplete result, each as if it were a separate message.
     pub(super) fn input_requests(
         &self,
         teller: &Teller<'_>,
@@ -291,13 +292,13 @@ impl Traffic {
     }
 }
 
-/// Items of a result that are looked at for links.
+/// Most items of a result that are searched for links.
 const MAX_LINKS: usize = 10_000;
 
-/// The code of an error that says which pages the user has to visit before a request is answered.
+/// The error code for a list of pages that the user has to visit before the request is answered.
 const URL_ELICITATION_REQUIRED: i64 = -32042;
 
-/// More requests for input than are judged one by one.
+/// Builds the objection to more requests for input than are judged.
 fn too_many(most: usize) -> Objection {
     Objection {
         rule: "max_batch".into(),
@@ -308,7 +309,7 @@ fn too_many(most: usize) -> Objection {
     }
 }
 
-/// Requests that cannot be told apart by name cannot be judged.
+/// Builds the objection to requests for input that have no names, and cannot be judged therefore.
 fn no_object() -> Objection {
     Objection {
         rule: "input_requests".into(),
@@ -355,8 +356,8 @@ fn tool(asked: &ClientRequestKind) -> Option<&str> {
     }
 }
 
-/// Returns whether a result has contents, in any spelling that a reader may take for the member: a client may use them whatever
-/// else the result says of itself.
+/// Returns whether a result has contents, in any case of the member's name: a client may use them whatever the type of
+/// the result.
 fn names_contents(result: RawJson<'_>) -> bool {
     result
         .members()

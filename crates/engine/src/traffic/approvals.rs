@@ -1,4 +1,5 @@
-//! Approvals: who was asked, and what a person's word or silence does. Whoever asks the person is outside.
+//! Approvals of definitions: pending requests, and the effects of a person's answer or of none. Another component asks
+//! the person.
 
 use mcpmon_model::{
     Action, ApprovalState, Conversation, DefinitionKey, DefinitionKind, Event, EventKind, Layer, ServerId,
@@ -16,20 +17,20 @@ use crate::{
     wording::shown,
 };
 
-/// A definition that was never seen, or not as it was named.
+/// The error that a definition was never seen, or not under this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSeen {
-    /// Nothing of that name was listed.
+    /// No definition of that name was listed.
     #[error("{server} never listed {name}; see `mcpmon registry list`")]
     Definition {
         /// The server.
         server: ServerId,
-        /// The name, as it may be shown.
+        /// The name, in a form that may be displayed.
         name: String,
     },
 }
 
-/// A person is asked about a definition.
+/// A pending request to approve a definition.
 #[derive(Clone, Debug)]
 struct ApprovalRequest {
     key: DefinitionKey,
@@ -37,15 +38,15 @@ struct ApprovalRequest {
     deadline: Timestamp,
 }
 
-/// Everything a person is asked about.
+/// All pending requests.
 #[derive(Debug, Default)]
 pub(super) struct Pending(Vec<ApprovalRequest>);
 
-/// Requests that wait at a time; a definition beyond them stays hidden without one.
+/// Most pending requests; a further definition stays hidden without a request.
 const MAX_PENDING: usize = 256;
 
 impl Pending {
-    /// Asks about `entry`, where there is room.
+    /// Asks for approval of `entry`, unless too many requests are pending.
     pub(super) fn ask(
         &mut self,
         teller: &Teller<'_>,
@@ -68,7 +69,7 @@ impl Pending {
         Some(event)
     }
 
-    /// Takes the requests that nobody answered by `now`.
+    /// Takes the requests that were not answered by `now`.
     fn overdue(&mut self, now: Timestamp) -> Vec<ApprovalRequest> {
         self.0.extract_if(.., |request| request.deadline <= now).collect()
     }
@@ -81,7 +82,7 @@ impl Pending {
 }
 
 impl Traffic {
-    /// Time passes: whoever did not answer in time has answered.
+    /// Notes that time passed: each request that was not answered in time gets the default answer of the policy.
     pub(crate) fn tick(&mut self, now: Timestamp) -> Judgement {
         let mut judgement = Judgement {
             events: self.repeats.over(now),
@@ -92,7 +93,7 @@ impl Traffic {
                 continue;
             };
             if !entry.standing.needs_approval(&self.policy) {
-                continue; // approved elsewhere, or it is another by now
+                continue; // approved elsewhere, or changed
             }
             entry.approval = match self.policy.approvals.on_timeout {
                 OnTimeout::Deny => Approval::Refused,
@@ -110,7 +111,7 @@ impl Traffic {
         judgement
     }
 
-    /// A person accepts a definition as it is listed: it is pinned so, whatever was found in it.
+    /// Accepts a definition as it is listed, in a person's name: it is pinned, whatever was found in it.
     pub(crate) fn approve(
         &mut self,
         now: Timestamp,
@@ -123,7 +124,7 @@ impl Traffic {
         Ok(self.word_of(now, key, by, ApprovalState::Granted))
     }
 
-    /// A person refuses a definition: it stays hidden, or is hidden again where it was approved.
+    /// Refuses a definition in a person's name: it stays hidden, or is hidden again if it was approved.
     pub(crate) fn refuse(
         &mut self,
         now: Timestamp,
@@ -166,7 +167,7 @@ impl Traffic {
         judgement
     }
 
-    /// The next list of a server is judged as its first; `name` is that of one tool, prompt or resource.
+    /// Forgets a server's definitions, or those named `name`: its next list is judged as the first.
     pub(crate) fn forget(&mut self, now: Timestamp, server: &ServerId, name: Option<&str>) -> Judgement {
         let forgotten = self.book.forget(server, name);
         self.renew(now);

@@ -1,4 +1,4 @@
-//! Tool calls: judged by the rules here, then beside the other calls of their session, then told.
+//! Tool calls: judged by the local rules, then with the other calls of their session, then recorded.
 
 use mcpmon_detect::{arguments::Arguments, fingerprint, labels};
 use mcpmon_model::{
@@ -23,7 +23,7 @@ use crate::{
     wording::{command, explaining},
 };
 
-/// Bytes of a result that are read for what is sensitive in it.
+/// Most bytes of a result that are read for sensitive data.
 const MAX_READ: usize = 256 << 10;
 
 /// The judgement of a call by local knowledge.
@@ -40,14 +40,15 @@ pub(super) struct LocalJudgement {
 /// The LLM layer's knowledge of a server whose conversation it does not see.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Elsewhere<'a> {
-    /// Stands for what it offers where nothing is known of it.
+    /// The offers that are assumed for a server of which nothing is known.
     pub(super) stranger: &'a Offers,
     /// True if another layer sees the conversation.
     pub(super) is_seen: bool,
 }
 
 impl Traffic {
-    /// A tool call. What nothing stands against here is asked beside the others of its session, where there are any.
+    /// Judges a tool call. A call to which the local rules do not object is checked with the others of its session, if
+    /// there are any.
     pub(super) fn call(&mut self, teller: &Teller<'_>, call: &Call<'_>) -> Judgement {
         let arguments = call.arguments.map(Arguments::walk).unwrap_or_default();
         let secrets = self.secrets(call.arguments, &arguments);
@@ -101,7 +102,7 @@ impl Traffic {
         self.checked(teller, call, ask, &checked, effects)
     }
 
-    /// Judges a call by local knowledge. Every layer calls this.
+    /// Judges a call by local knowledge, for every layer.
     pub(super) fn local(
         &mut self,
         teller: &Teller<'_>,
@@ -117,7 +118,7 @@ impl Traffic {
         local
     }
 
-    /// The answer to what was asked of a call.
+    /// Completes the judgement of a call with the answer about shared state.
     pub(crate) fn answered(
         &mut self,
         now: Timestamp,
@@ -127,7 +128,7 @@ impl Traffic {
         shared: SharedOutcome,
     ) -> Judgement {
         let Content::Client(FromClient::Call(call)) = &message.content else {
-            return Judgement::default(); // nothing else is asked
+            return Judgement::default(); // only calls have such questions
         };
         let teller = Teller {
             now,
@@ -150,8 +151,8 @@ impl Traffic {
             return self.admit(conversation, call);
         };
         if !checked.blocks() {
-            // Its own bucket is known here too when the others are gone, and a user's own policy can be stricter than
-            // the one of those who hold the session.
+            // This process keeps its server's bucket too, in case the holder of the session is gone; and the policy of
+            // this user can be stricter than the holder's.
             let window = &mut self.companies.session(conversation).window;
             checked = checked.and(window.admit(&self.policy, call).0);
             let decision = self.policy.cross_server.strictest();
@@ -162,7 +163,7 @@ impl Traffic {
         (checked, Vec::new())
     }
 
-    /// Counts a call among those of this process, and tells who holds those of the session.
+    /// Counts a call among those of this process, and shares it with the holder of the session's calls.
     fn admit(
         &mut self,
         conversation: &Conversation,
@@ -174,7 +175,7 @@ impl Traffic {
         (checked, order.into_iter().collect())
     }
 
-    /// Returns the objection to a call in view of the session's other calls, and the events about it.
+    /// Returns the judgement of a call in view of the session's other calls.
     fn checked(
         &self,
         teller: &Teller<'_>,
@@ -193,7 +194,7 @@ impl Traffic {
         self.tell_call(teller, call, &ruling, &ask.disclosed, checked.origin, judgement)
     }
 
-    /// Adds what stands against a call beside the others of its session.
+    /// Adds the objections that come from the session's other calls.
     pub(super) fn note_checked(
         &self,
         teller: &Teller<'_>,
@@ -258,7 +259,7 @@ impl Traffic {
         }
     }
 
-    /// Another server's tool that goes by the same name.
+    /// Finds a tool of the same name on another server.
     fn shadow(&mut self, teller: &Teller<'_>, tool: &str) -> Option<CrossServerMatch> {
         let rules = &self.policy.cross_server;
         let server = &teller.conversation.identity.server;
@@ -282,7 +283,7 @@ impl Traffic {
         shadowed(&self.policy, visible, is_client_known, (server, tool, since))
     }
 
-    /// A call as others have to know it.
+    /// Describes a call for the holder of the session's calls.
     pub(super) fn shared(
         &mut self,
         teller: &Teller<'_>,
@@ -307,7 +308,7 @@ impl Traffic {
         let session = self.companies.session(teller.conversation);
         let looks_back = session.is_several && self.policy.cross_server.wants_outputs();
         let tool = cut(&call.tool, MAX_TEXT);
-        // A client can say so of any call.
+        // The claim of the client alone is not enough: the server must have asked for input.
         let resumes = call.resumes.is_some() && session.goes_on(server, tool);
         SharedCall {
             at: teller.now,
@@ -366,7 +367,8 @@ impl Traffic {
         ruling.block.is_none() || self.policy.mode == Mode::Observe
     }
 
-    /// One that goes on is told as called; one that something stands against is told as judged too.
+    /// Builds the events about a call: that it was called, if it is forwarded; and how it was judged, if there is an
+    /// objection.
     fn tell_call(
         &self,
         teller: &Teller<'_>,
@@ -390,7 +392,7 @@ impl Traffic {
                 .map(|parent| cut(parent, MAX_TEXT).to_owned())
         };
         let arguments = || {
-            // Secrets were not looked for in all of what is too much.
+            // Arguments that are too large were not searched completely for secrets, so they are not recorded.
             let given = call.arguments.filter(|_| !disclosed.is_cut)?;
             Some(input(given.as_str(), &disclosed.secrets))
         };
@@ -437,7 +439,7 @@ impl Traffic {
         Some(offers.of(DefinitionKind::Tool).get(tool)?.record.seen.hash)
     }
 
-    /// The event that a rule over several servers matched.
+    /// Builds the event that a rule over several servers matched.
     fn crossed(&self, teller: &Teller<'_>, tool: &str, crossing: &CrossServerMatch) -> Event {
         let objection = objection(crossing);
         let mut event = teller.event(EventKind::CrossServerBlocked {
@@ -456,7 +458,7 @@ impl Traffic {
     }
 }
 
-/// A call that was refused here was asked for all the same.
+/// Shares a call that was refused locally: it counts as requested.
 fn refused(call: SharedCall) -> StoreEffect {
     StoreEffect::Share(Box::new(Recent::Call(RecentCall {
         origin: None,
@@ -472,7 +474,7 @@ fn refused(call: SharedCall) -> StoreEffect {
     })))
 }
 
-/// Puts an objection before all others but the one to a tool that nobody knows.
+/// Puts an objection before all others except the one to an unknown tool.
 fn precede(ruling: &mut Ruling, objection: Objection) {
     let is_unknown = ruling
         .block
@@ -489,7 +491,7 @@ fn precede(ruling: &mut Ruling, objection: Objection) {
 /// Builds the objection of a match to a call.
 fn objection(crossing: &CrossServerMatch) -> Objection {
     let severity = match crossing.rule {
-        // Without anything that speaks for it, it is what agents do all day.
+        // Without evidence, it is what agents do all day.
         _ if !crossing.blocks && crossing.evidence.is_empty() => Severity::Low,
         CrossServerRule::ShadowTool | CrossServerRule::ReadThenSend => Severity::Critical,
         CrossServerRule::Burst | CrossServerRule::CrossServerFlow => Severity::High,

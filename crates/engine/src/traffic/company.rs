@@ -1,4 +1,4 @@
-//! Sessions as far as this process knows them: their members, the calls it made itself, and the categories of
+//! Sessions as far as this process knows them: their members, the calls through this process, and the categories of
 //! tools.
 
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ use crate::{
     registry::Registry,
 };
 
-/// Sessions that are kept.
+/// Most sessions that are kept.
 const MAX_SESSIONS: usize = 1024;
-/// Tools of a session that wait for input, and how often one does.
+/// Most tools of a session that wait for input, and most waiting calls of one of them.
 const MAX_ASKING: usize = 256;
 const MAX_ASKED: u32 = 1024;
-/// Definitions whose category is kept.
+/// Most definitions whose category is kept.
 const MAX_CATEGORIES: usize = 1 << 14;
 
 /// The other members of a session.
@@ -26,18 +26,18 @@ const MAX_CATEGORIES: usize = 1 << 14;
 pub struct SessionPeers<'a> {
     /// The other servers.
     pub others: &'a [ServerId],
-    /// True if another process speaks for the same server.
+    /// True if another process has a conversation with the same server.
     pub twins: bool,
 }
 
 impl<'a> SessionPeers<'a> {
-    /// Of other servers alone.
+    /// Returns peers of other servers only.
     pub const fn of(others: &'a [ServerId]) -> Self {
         Self { others, twins: false }
     }
 }
 
-/// The knowledge about every session.
+/// Knowledge about every session.
 #[derive(Debug, Default)]
 pub(super) struct Companies {
     sessions: BTreeMap<Option<SessionId>, SessionKnowledge>,
@@ -45,12 +45,12 @@ pub(super) struct Companies {
     visible: Option<Visible>,
 }
 
-/// The knowledge about one session.
+/// Knowledge about one session.
 #[derive(Debug, Default)]
 pub(super) struct SessionKnowledge {
-    /// True if it has several servers.
+    /// True if the session has several servers.
     pub(super) is_several: bool,
-    /// True if other processes make calls in it.
+    /// True if other processes make calls in the session.
     pub(super) is_shared: bool,
     /// The client, which names the tools, if it is known.
     pub(super) client: Option<NamingClient>,
@@ -61,7 +61,8 @@ pub(super) struct SessionKnowledge {
 }
 
 impl SessionKnowledge {
-    /// A call was answered with a request for input. One that is not kept is counted again when it goes on.
+    /// Notes that a call was answered with a request for input. A call beyond the limit counts again when it is
+    /// resumed.
     pub(super) fn asks(&mut self, server: &ServerId, tool: &str) {
         let key = (server.clone(), tool.to_owned());
         if self.asking.len() >= MAX_ASKING && !self.asking.contains_key(&key) {
@@ -76,8 +77,7 @@ impl SessionKnowledge {
         self.asking.contains_key(&(server.clone(), tool.to_owned()))
     }
 
-    /// Returns whether a call that says so goes on with one that asked for input; each does once for every
-    /// request.
+    /// Returns whether a call that claims to resume an earlier one does: each request for input allows it once.
     pub(super) fn goes_on(&mut self, server: &ServerId, tool: &str) -> bool {
         let key = (server.clone(), tool.to_owned());
         let Some(asked) = self.asking.get_mut(&key) else {
@@ -105,14 +105,14 @@ impl Companies {
         self.sessions.get(session)?.client
     }
 
-    /// A conversation is part of a session with others.
+    /// Notes that a conversation belongs to a session with these peers.
     pub(super) fn joined(&mut self, conversation: &Conversation, company: SessionPeers<'_>) {
         let session = self.session(conversation);
         session.is_several = !company.others.is_empty();
         session.is_shared = session.is_several || company.twins;
     }
 
-    /// A client may say who it is.
+    /// Notes the name of the client, if the message is `initialize`.
     pub(super) fn introduced(
         &mut self,
         conversation: &Conversation,
@@ -133,7 +133,7 @@ impl Companies {
         self.categories.clear();
     }
 
-    /// Returns the category of `tool` of `server`; `definition` if it was listed.
+    /// Returns the category of `tool` of `server`; `definition` is its listed definition, if there is one.
     pub(super) fn category(
         &mut self,
         policy: &Policy,
@@ -161,7 +161,7 @@ impl Companies {
         }
     }
 
-    /// Every tool by the name that counts in the session of `conversation`.
+    /// Returns every tool by the name that the client of this session gives it.
     pub(super) fn visible(
         &mut self,
         conversation: &Conversation,

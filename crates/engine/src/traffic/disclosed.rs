@@ -14,11 +14,11 @@ pub(crate) struct DisclosedSecrets {
     pub(super) secrets: Vec<Secret>,
     /// The replacements before the call is forwarded.
     pub(super) redactions: Vec<Redaction>,
-    /// True if there are arguments in which nobody looked.
+    /// True if some arguments were not inspected.
     pub(super) is_cut: bool,
 }
 
-/// An event for each secret that is not accepted.
+/// Builds an event for each secret that is not accepted.
 pub(super) fn detections(teller: &Teller<'_>, given: &InspectedText<'_>, ruling: &Ruling) -> Vec<Event> {
     let threshold = given.policy.inspection.act_threshold;
     let event = |secret: &Secret| {
@@ -43,7 +43,7 @@ pub(super) fn detections(teller: &Teller<'_>, given: &InspectedText<'_>, ruling:
     notable.take(MAX_TOLD).map(event).collect()
 }
 
-/// Returns the replacements before it is forwarded.
+/// Returns the replacements before the call is forwarded.
 pub(super) fn redactions(given: &InspectedText<'_>, ruling: &Ruling) -> Vec<Redaction> {
     if given.on_secret != OnSecret::Redact || ruling.block.is_some() {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Secrets in what a client gives a server beside the arguments of calls: arguments of prompts, addresses of
-//! resources, completions, and answers to what the server asked.
+//! Secrets in what a client sends to a server, except arguments of calls: arguments of prompts, URIs of resources,
+//! completions, and answers to requests of the server.
 
 use mcpmon_detect::{
     arguments::Arguments,
@@ -21,20 +21,20 @@ use crate::{
     wording::shown,
 };
 
-/// Something that a client says.
+/// A text or value that a client sends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClientText<'a> {
     /// The description of it, for a reason.
     pub(super) what: &'a str,
-    /// The name of it in suppressions and events.
+    /// Its name in suppressions and events.
     pub(super) name: &'a str,
-    /// All of it.
+    /// The whole value.
     pub(super) json: RawJson<'a>,
-    /// Member whose texts are what something is asked for: with others it is another question.
+    /// The member that identifies what is requested: a secret in it cannot be replaced without changing the request.
     pub(super) fixed: Option<&'static str>,
 }
 
-/// The events about its secrets.
+/// Events and replacements of the secrets in it.
 #[derive(Debug, Default)]
 pub(super) struct SecretEvents {
     events: Vec<Event>,
@@ -42,7 +42,7 @@ pub(super) struct SecretEvents {
 }
 
 impl Traffic {
-    /// Adds what stands against something that a client says to `ruling`.
+    /// Adds the objections to a value that a client sends to `ruling`.
     pub(super) fn reveals(
         &self,
         teller: &Teller<'_>,
@@ -78,7 +78,7 @@ impl Traffic {
         }
     }
 
-    /// Adds what a call gives that goes on with an earlier one: answers to what the server asked.
+    /// Adds the objections to the client's answers in a call that resumes an earlier one.
     pub(super) fn resumed(
         &self,
         teller: &Teller<'_>,
@@ -86,7 +86,7 @@ impl Traffic {
         ruling: &mut Ruling,
         events: &mut Vec<Event>,
     ) {
-        // `requestState` is a string, and the server's own.
+        // A `requestState` is a string, and was made by the server.
         let Some(json) = call.resumes.filter(|resumes| resumes.as_str().starts_with('{')) else {
             return;
         };
@@ -99,7 +99,7 @@ impl Traffic {
         events.extend(self.reveals(teller, said, ruling).events);
     }
 
-    /// The address of a resource that the server did not list: in one that it did, it says nothing new.
+    /// Judges the URI of a resource that the server did not list; a listed URI reveals nothing to the server.
     pub(super) fn address(&self, teller: &Teller<'_>, uri: &str, ruling: &mut Ruling) -> SecretEvents {
         let scene = self.scene(teller, DefinitionKind::Resource, uri);
         if scene.is_some_and(|scene| scene.entry().is_some()) {
@@ -116,7 +116,7 @@ impl Traffic {
         self.reveals(teller, said, ruling)
     }
 
-    /// The answer to something the server asked.
+    /// Judges the client's answer to a request of the server.
     pub(super) fn reply(&self, teller: &Teller<'_>, to: ServerRequestKind, body: RawJson<'_>) -> Judgement {
         let method = match to {
             ServerRequestKind::Sampling => "sampling/createMessage",
@@ -134,7 +134,7 @@ impl Traffic {
         let revealed = self.reveals(teller, said, &mut ruling);
         match ruling.told() {
             Some(_) => revealed.with(judged(teller, method, "an answer", &ruling)),
-            // What is found and not notable is told all the same.
+            // Findings that are not notable are recorded all the same.
             None => revealed.with(Judgement {
                 verdict: verdict(&ruling),
                 ..Judgement::default()
@@ -144,7 +144,7 @@ impl Traffic {
 }
 
 impl SecretEvents {
-    /// A judgement, told with what was found and without what is replaced.
+    /// Adds the events to a judgement, and the replacements if it allows.
     pub(super) fn with(self, mut judgement: Judgement) -> Judgement {
         judgement.events.extend(self.events);
         if judgement.verdict == Verdict::Allow && !self.redactions.is_empty() {
@@ -154,7 +154,7 @@ impl SecretEvents {
     }
 }
 
-/// Returns whether a secret stands in a member of the whole; everything is in the one without a name.
+/// Returns whether a secret is in this member; every secret is in the member with the empty name.
 fn is_in(secret: &Secret, member: &str) -> bool {
     let rest = secret.finding.field.strip_prefix(member);
     rest.is_some_and(|rest| member.is_empty() || rest.is_empty() || rest.starts_with(['.', '[']))

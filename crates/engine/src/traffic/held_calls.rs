@@ -1,5 +1,5 @@
-//! Calls that are held until a person answers, and what the answer or its absence does. The call itself is kept by
-//! the filter of its transport, which has it judged again once there is an answer.
+//! Calls that are held until a person answers, and the effects of the answer or of its absence. The filter of the
+//! transport keeps the call itself, and has it judged again once there is an answer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -21,29 +21,30 @@ use crate::{
     wording::command,
 };
 
-/// Calls of a conversation that are held at a time; one beyond them is refused.
+/// Most calls of a conversation that are held at a time; a further one is refused.
 const MAX_HELD_CALLS: usize = 32;
-/// Longest canonical arguments of a held call, bytes: a person sees all of them, or is not asked.
+/// Longest canonical arguments of a held call, bytes: a person is asked only if the arguments can be shown completely.
 const MAX_ARGUMENTS_BYTES: usize = 256 << 10;
 /// Longest message of a held call, bytes.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// Calls that went on after an answer, and may go on again with the input that their server asked for.
+/// Most calls that were allowed by an answer and may be resumed with the input that their server asked for.
 const MAX_CONTINUED: usize = 64;
 
-/// The answers to held calls, and the calls that wait for one.
+/// Held calls, and the answers to them.
 #[derive(Debug, Default)]
 pub(super) struct HeldCalls {
-    /// By id.
+    /// The held calls, by id.
     held: BTreeMap<String, Held>,
-    /// Tools and rules: in this session each call of the tool goes on that the rule asks about, and who said so.
+    /// Answers for the whole session, by server, tool and rule: the person who allows each call of the tool that the
+    /// rule asks about.
     granted: BTreeMap<(PinKey, String, String), String>,
-    /// Held calls that have an answer which the transport does not know yet.
+    /// Held calls whose answer the transport does not know yet.
     settled: BTreeSet<String>,
-    /// Tools and arguments of calls that went on after an answer, latest last.
+    /// Tools and arguments of calls that were allowed by an answer, latest last.
     continued: VecDeque<(String, Digest)>,
 }
 
-/// A call that waits, or that was answered and not judged again yet.
+/// A call that is held, or that was answered and not judged again yet.
 #[derive(Debug)]
 struct Held {
     call: HeldCall,
@@ -55,13 +56,13 @@ struct Held {
 /// The end of a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Settlement {
-    /// A person lets it go on.
+    /// A person allowed the call.
     Granted(String),
-    /// A person refused it.
+    /// A person denied the call.
     Denied(String),
-    /// Nobody answered in time.
+    /// No answer came in time.
     TimedOut(OnTimeout),
-    /// Nobody can answer: the reason.
+    /// No answer is possible, for this reason.
     Unanswerable(&'static str),
 }
 
@@ -78,7 +79,7 @@ impl Held {
         request == Some(&self.request) && self.call.tool == tool && self.call.arguments_hash == *hash
     }
 
-    /// The event that the approval of this call is in a state now.
+    /// Builds the event that the approval of this call is now in `state`.
     fn event(&self, now: Timestamp, by: &str, state: ApprovalState) -> Event {
         let kind = EventKind::Approval {
             subject: named(&self.call.subject(), MAX_TEXT),
@@ -132,7 +133,7 @@ impl HeldCalls {
 }
 
 impl Traffic {
-    /// Has a person asked about a call if a rule wants that, and applies the answer if there is one.
+    /// Holds a call if a rule asks about it, and applies the answer if there is one.
     pub(super) fn asked_about(
         &mut self,
         teller: &Teller<'_>,
@@ -178,7 +179,7 @@ impl Traffic {
         Asked::Ruled(ruling)
     }
 
-    /// Returns the answer that was given for more than one call.
+    /// Returns an answer that was given for more than one call.
     fn standing_answer(
         &mut self,
         conversation: &Conversation,
@@ -191,7 +192,7 @@ impl Traffic {
         if let Some(by) = self.held_calls.granted.get(&key) {
             return Some(Settlement::Granted(by.clone()));
         }
-        // The call that a person let go on was answered with a request for input: it is the same intent.
+        // A call that a person allowed was answered with a request for input: its continuation is the same intent.
         let is_known = |(tool, known): &(String, Digest)| *tool == call.tool && known == hash;
         let goes_on = call.resumes.is_some()
             && self.held_calls.continued.iter().any(is_known)
@@ -202,7 +203,7 @@ impl Traffic {
         goes_on.then(|| Settlement::Granted("the answer to the call that it continues".to_owned()))
     }
 
-    /// Holds a call, if a person can be shown all of it.
+    /// Holds a call, if it can be shown to a person completely.
     fn hold(
         &mut self,
         teller: &Teller<'_>,
@@ -277,7 +278,7 @@ impl Traffic {
         })
     }
 
-    /// Persons answered held calls, here or in another conversation of the session.
+    /// Applies persons' answers to held calls, in this or another conversation of the session.
     pub(crate) fn answer_calls(
         &mut self,
         now: Timestamp,
@@ -318,7 +319,8 @@ impl Traffic {
         judgement
     }
 
-    /// Lets every other held call go on of a tool that a person lets be called in this session, where only rules ask that were answered so.
+    /// Allows the other held calls of a tool that a person allowed for this session, if every rule that asks about them
+    /// has such an answer.
     fn release_granted(
         &mut self,
         now: Timestamp,
@@ -349,8 +351,8 @@ impl Traffic {
             .settle(settlement, |held| meant.contains(&held.call.id));
     }
 
-    /// Time passes: a call that nobody answered in time is answered by the policy, and so is each one while a person
-    /// has stopped its session.
+    /// Notes that time passed: the policy answers each call that no person answered in time, and each call of a session
+    /// that a person has stopped.
     pub(super) fn tick_held_calls(&mut self, now: Timestamp, judgement: &mut Judgement) {
         if self.held_calls.is_empty() {
             return;
@@ -408,7 +410,7 @@ impl Traffic {
         self.held_calls.held.contains_key(id)
     }
 
-    /// Nobody waits for the answer to a held call any longer: its client took it back, or left.
+    /// Withdraws a held call: its client cancelled it, or disconnected.
     pub(crate) fn withdraw_call(&mut self, now: Timestamp, id: &str) -> Judgement {
         let mut judgement = Judgement::default();
         self.held_calls.settled.remove(id);
@@ -425,7 +427,7 @@ impl Traffic {
         judgement
     }
 
-    /// The same of every held call.
+    /// Withdraws every held call.
     pub(super) fn withdraw_calls(&mut self, now: Timestamp, judgement: &mut Judgement) {
         let ids: Vec<String> = self.held_calls.held.keys().cloned().collect();
         for id in ids {
@@ -435,7 +437,7 @@ impl Traffic {
         }
     }
 
-    /// A held call cannot be kept by its transport, for this reason: it is settled, and to be judged again at once.
+    /// Settles a held call that its transport cannot keep, because of `cause`: it is judged again at once.
     pub(crate) fn refuse_to_hold(&mut self, now: Timestamp, id: &str, cause: &'static str) -> Judgement {
         let mut judgement = Judgement::default();
         if let Some(held) = self.held_calls.held.get(id) {
@@ -453,7 +455,7 @@ impl Traffic {
     }
 }
 
-/// Adds what an answer, or its absence, makes of a rule that asks.
+/// Adds the effect of an answer, or of its absence, on a rule that asks.
 fn settled(ruling: &mut Ruling, ask: Objection, settlement: &Settlement) {
     let (effect, what) = match settlement {
         Settlement::Granted(by) => (ObjectionEffect::Audit, format!("allowed by {by}")),

@@ -1,4 +1,4 @@
-//! Secrets in what a server answers: told, replaced before the client gets it, or withheld.
+//! Secrets in a server's answers: recorded, replaced before the client gets them, or withheld.
 
 use mcpmon_detect::{
     arguments::Arguments,
@@ -26,7 +26,7 @@ pub(super) struct LeakedSecrets {
 }
 
 impl Traffic {
-    /// Adds what stands against an answer with secrets in it to `ruling`; `name` is the tool's, for suppressions.
+    /// Adds the objections to an answer with secrets in it to `ruling`; `name` is the tool's, for suppressions.
     pub(super) fn leaked(
         &self,
         teller: &Teller<'_>,

@@ -1,4 +1,4 @@
-//! Events of what is listed: seen, changed, renamed, found, left out.
+//! Events about listed definitions: seen, changed, renamed, found, left out.
 
 use std::borrow::Cow;
 
@@ -19,10 +19,10 @@ use crate::{
     wording::{command, shown},
 };
 
-/// Text of a description that is told, bytes.
+/// Longest text of a description in an event, bytes.
 const MAX_DESCRIPTION: usize = 4 << 10;
 
-/// Tells one item: that it was listed, what changed from what to what, and what was found.
+/// Builds the events about one item: that it was listed, how it changed, and what was found.
 pub(super) fn tell(
     teller: &Teller<'_>,
     policy: &Policy,
@@ -65,7 +65,7 @@ pub(super) fn tell(
     }
 }
 
-/// The event that something was listed.
+/// Builds the event that something was listed.
 fn listed(teller: &Teller<'_>, entry: &DefinitionEntry, sight: &Sight, findings: Vec<Finding>) -> Event {
     let record = &entry.record;
     let status = match (sight, entry.standing.pin) {
@@ -120,7 +120,7 @@ fn description(record: &DefinitionRecord) -> Option<String> {
     text.map(|text| cut(&text, MAX_DESCRIPTION).to_owned())
 }
 
-/// Something has another name than before.
+/// Builds the event that a definition was renamed.
 pub(super) fn renaming(teller: &Teller<'_>, entry: &DefinitionEntry, before: &DefinitionEntry) -> Event {
     let old = &before.record;
     let mut event = teller.event(EventKind::ToolChanged {
@@ -143,8 +143,8 @@ pub(super) fn renaming(teller: &Teller<'_>, entry: &DefinitionEntry, before: &De
     event
 }
 
-/// Something stood in an earlier list and stands in this one no more. Resources are not told: they come and go with
-/// what they are made of.
+/// Builds the event that a definition is no longer listed. There is none for resources, which come and go with the
+/// files or data behind them.
 pub(super) fn vanished(teller: &Teller<'_>, entry: &DefinitionEntry) -> Option<Event> {
     let DefinitionRecord { key, seen, .. } = &entry.record;
     if key.kind == DefinitionKind::Resource {
@@ -169,7 +169,7 @@ pub(super) fn vanished(teller: &Teller<'_>, entry: &DefinitionEntry) -> Option<E
     Some(event)
 }
 
-/// One event for all that had no room.
+/// Builds one event for all items that did not fit.
 pub(super) fn refused(teller: &Teller<'_>, kind: DefinitionKind, sights: &[Sight]) -> Option<Event> {
     let mut refused = sights.iter().filter_map(|sight| match sight {
         Sight::Refused(full) => Some(full),

@@ -23,16 +23,16 @@ type Item<'a> = (&'a str, RawJson<'a>);
 /// The extent of a page within its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// The list begins with it.
+    /// The page is the first of its list.
     FirstPage,
-    /// The list goes on with it.
+    /// The page continues the list.
     LaterPage,
-    /// A part that was asked for by its URI.
+    /// A part that was requested by its URI.
     Part,
 }
 
-/// The definitions that are read in another order than they are written in, by position: the order of a skill's files says
-/// nothing.
+/// Returns the definitions that are compared in another order than that in which they are written, by position: the
+/// order of a skill's files has no meaning.
 fn ordered(listing: &Listing<'_>) -> Vec<Option<String>> {
     let ordered = |item: &ListedItem<'_>| match listing.kind {
         ListKind::Skills => skills::in_order(item.definition),
@@ -42,7 +42,7 @@ fn ordered(listing: &Listing<'_>) -> Vec<Option<String>> {
 }
 
 impl Traffic {
-    /// One page of a list.
+    /// Judges one page of a list.
     pub(super) fn listing(&mut self, teller: &Teller<'_>, listing: &Listing<'_>) -> Judgement {
         if let Some(judgement) = self.listed_again(teller, listing) {
             return judgement;
@@ -65,7 +65,7 @@ impl Traffic {
             (false, false) => Extent::FirstPage,
         };
         let hidden = self.page(teller, kind, &items, extent, &mut judgement);
-        // A list of skills may be a part of them: what it lacks is not gone.
+        // A list of skills may be incomplete: a skill that it lacks is not gone.
         if !listing.is_part && kind != DefinitionKind::Skill {
             self.end(
                 teller,
@@ -100,7 +100,7 @@ impl Traffic {
         judgement
     }
 
-    /// Returns the objection to an answer that is one definition, which may not be used.
+    /// Returns the objection to an answer that consists of one definition, which may not be used.
     pub(super) fn objection_to_part(
         &self,
         teller: &Teller<'_>,
@@ -124,7 +124,7 @@ impl Traffic {
             })
     }
 
-    /// Reads, inspects and judges a page; returns the positions of what is left out.
+    /// Reads, inspects and judges a page. Returns the positions of the items that are left out.
     pub(super) fn page(
         &mut self,
         teller: &Teller<'_>,
@@ -168,7 +168,7 @@ impl Traffic {
         hidden
     }
 
-    /// Inspects what was read, and judges it by the policy.
+    /// Inspects the items that were read, and judges them by the policy.
     fn inspect(&mut self, teller: &Teller<'_>, kind: DefinitionKind, items: &[Item<'_>], sights: &[Sight]) {
         let identity = &teller.conversation.identity;
         let found = self.find(teller, kind, items, sights);
@@ -210,7 +210,7 @@ impl Traffic {
             false => ToolNames::default(),
         };
         let read = sights.iter().enumerate().filter(|(_, sight)| sight.is_read());
-        // What is found in a definition beside another one of its name is added to what was found there.
+        // Findings in a second definition of the same name are added to those in the first.
         let replaced = read
             .clone()
             .filter(|(_, sight)| !matches!(sight, Sight::Contradicted(_)));
@@ -256,7 +256,7 @@ impl Traffic {
         found
     }
 
-    /// Room for what is found, where that replaces what was found in some: the others have the rest.
+    /// Returns the room for new findings, which replace those in `replaced`; the other findings keep theirs.
     fn room_for_matches(
         &self,
         identity: &PinKey,
@@ -269,7 +269,7 @@ impl Traffic {
         MatchCapacity::beside(others.flat_map(|entry| &*entry.record.findings))
     }
 
-    /// Judges one item by the rules, and tells what was seen.
+    /// Judges one item by the rules, and records it.
     fn item(
         &mut self,
         teller: &Teller<'_>,
@@ -308,7 +308,7 @@ impl Traffic {
         ruling.effect()
     }
 
-    /// Returns whether nothing of what is recorded follows from a ruling.
+    /// Returns whether a ruling changes nothing that is recorded.
     fn is_settled(&self, entry: &DefinitionEntry, ruling: &Ruling) -> bool {
         let is_hidden = self.hides(ruling);
         let asks = is_hidden && entry.needs_asking(&self.policy);
@@ -323,13 +323,13 @@ impl Traffic {
         ruling.block.is_none() && !self.awaits_acceptance(ruling) && entry.standing.pin.pins(&self.policy)
     }
 
-    /// Returns whether a new tool is asked about until a person accepts it.
+    /// Returns whether a new tool needs a person's acceptance.
     fn awaits_acceptance(&self, ruling: &Ruling) -> bool {
         let is_new = || ruling.audits.iter().any(|audit| audit.rule == NEW_TOOL);
         self.policy.inspection.on_new_tool == OnNewTool::Ask && is_new()
     }
 
-    /// Records what follows from a ruling, and tells it.
+    /// Records the consequences of a ruling, and builds the events about it.
     fn settle(
         &mut self,
         teller: &Teller<'_>,
@@ -372,7 +372,7 @@ impl Traffic {
         }
     }
 
-    /// The page ends: what is gone, what has another name, who offers what.
+    /// Ends the page: notes what is gone, what was renamed, and which server offers what.
     fn end(
         &mut self,
         teller: &Teller<'_>,
@@ -394,7 +394,7 @@ impl Traffic {
             }
         }
         for name in &gone {
-            // What has another name now was told as that.
+            // Renamed definitions were reported as renamed.
             if let Some(entry) = offer.get(name)
                 && !renamed.iter().any(|(_, old)| old == name)
             {
@@ -415,21 +415,21 @@ fn written(definition: &Definition) -> RawJson<'_> {
     RawJson::trusted(&definition.canonical)
 }
 
-/// Bytes of matches that are kept of one kind of what a server offers. A text of which all matches is many times shorter
-/// than what would be told of it.
+/// Most bytes of matches that are kept for one kind of a server's definitions. A text can be many times shorter than
+/// its matches with their contexts.
 const MOST_MATCHED: usize = 8 << 20;
 
-/// Room for what matched, with what stands around it.
+/// The room for matches with their contexts.
 #[derive(Clone, Copy, Debug)]
 struct MatchCapacity(usize);
 
 impl MatchCapacity {
-    /// Returns the capacity left beside these.
+    /// Returns the room that is left besides these.
     fn beside<'f>(others: impl Iterator<Item = &'f Finding>) -> Self {
         Self(MOST_MATCHED.saturating_sub(others.map(matched).sum()))
     }
 
-    /// Takes what `findings` need; where there is no room, what was found and where is kept without how it reads.
+    /// Takes the room for `findings`; a finding that does not fit is kept without its matches.
     fn keep(&mut self, findings: &mut [Finding]) {
         for finding in findings {
             match self.0.checked_sub(matched(finding)) {
@@ -448,7 +448,7 @@ fn matched(finding: &Finding) -> usize {
         .sum()
 }
 
-/// The member that names what a list lists.
+/// Returns the member that identifies the items of a list.
 const fn identity_member(list: ListKind) -> &'static str {
     match list {
         ListKind::Tools | ListKind::Prompts => "name",

@@ -1,5 +1,4 @@
-//! Traffic between clients and servers: definitions as they are listed, calls as they are made, answers as
-//! they come, and requests of servers.
+//! Traffic between clients and servers: listed definitions, calls, answers, and requests of servers.
 
 mod addresses;
 mod answers;
@@ -53,7 +52,7 @@ use super::{
 
 pub use self::{approvals::NotSeen, company::SessionPeers, files::file_lookups, llm::Tally};
 
-/// Judges conversations. Holds what servers offer; nothing of a single call stays, but for one that waits for a person.
+/// The judge of conversations. It keeps the definitions of servers, but nothing of a single call, unless that is held.
 #[derive(Debug)]
 pub(super) struct Traffic {
     policy: Arc<Policy>,
@@ -64,15 +63,15 @@ pub(super) struct Traffic {
     held_calls: HeldCalls,
     kills: Kills,
     present: Present,
-    /// Servers that are pinned somewhere on this host.
+    /// Servers that are pinned on this host.
     known: Vec<ServerId>,
     /// The places on this host, and the resolved paths of the current message.
     files: Files,
-    /// Grows whenever a definition that is listed again has to be inspected again.
+    /// Number that changes when listed definitions have to be inspected again.
     generation: u64,
     /// The judgement of the latest list.
     relisted: UnchangedList,
-    /// The repeated unasked messages of servers.
+    /// The repeated messages of servers, requested or not.
     repeats: Repeats,
     /// The time at which the next suppression ends; the earliest possible time at first.
     renewal: Option<Timestamp>,
@@ -108,7 +107,7 @@ impl Traffic {
         &self.registry
     }
 
-    /// Returns whether a tool is on its server's list, as that was read in this run and not called changed
+    /// Returns whether a tool is on its server's list, if that was read in this run and the server announced no change
     /// since.
     pub(super) fn is_listed(&self, identity: &PinKey, tool: &str) -> bool {
         let offers = self.book.get(identity);
@@ -120,7 +119,7 @@ impl Traffic {
         &mut self.registry
     }
 
-    /// Makes sure that `policy` holds, as it does at `now`.
+    /// Puts `policy` into force, as it applies at `now`.
     pub(super) fn adopt(&mut self, now: Timestamp, policy: &Arc<Policy>) {
         let is_due = self.renewal.is_some_and(|renewal| renewal <= now);
         if Arc::ptr_eq(&self.policy, policy) && !is_due {
@@ -136,14 +135,14 @@ impl Traffic {
         self.renew(now);
     }
 
-    /// Judges everything that is known anew.
+    /// Judges every known definition again.
     pub(super) fn renew(&mut self, now: Timestamp) {
         let ends = self.policy.suppressions.iter().filter_map(|known| known.until);
         self.renewal = ends.filter(|until| *until > now).min();
         self.book.renew(now, &self.policy);
     }
 
-    /// One side said something.
+    /// Judges a message.
     pub(super) fn message(
         &mut self,
         now: Timestamp,
@@ -210,7 +209,8 @@ impl Traffic {
         }
     }
 
-    /// In observe mode nothing is stopped but what a person stopped: what would be is told as such.
+    /// Applies the mode: in observe mode nothing is stopped except by a person, and blocked events become
+    /// `would_block`.
     fn in_mode(&self, mut judgement: Judgement) -> Judgement {
         match self.policy.mode {
             Mode::Enforce => {}
@@ -227,7 +227,7 @@ impl Traffic {
         judgement
     }
 
-    /// More servers than are kept: what cannot be inspected is not used.
+    /// Judges a message of a server beyond the limit of servers: it is blocked, because it cannot be inspected.
     fn no_room(&self, now: Timestamp, conversation: &Conversation, message: &Message<'_>) -> Judgement {
         let denial = Denial {
             rule: "max_servers".to_owned(),
@@ -270,7 +270,7 @@ impl Traffic {
 }
 
 impl Judgement {
-    /// Nothing but an event.
+    /// Returns a judgement that allows, with an event.
     fn of_event(event: mcpmon_model::Event) -> Self {
         Self::of(Verdict::default(), event)
     }
@@ -281,7 +281,8 @@ impl Judgement {
     }
 }
 
-/// Patterns of a policy were compiled on its way in; without any, the built-in ones always do.
+/// Builds the scanner of a policy. Its custom patterns were compiled when the policy was loaded, and the built-in ones
+/// always compile.
 fn scanner(policy: &Policy) -> Scanner {
     let inspection = &policy.inspection;
     Scanner::new(&inspection.builtin, &inspection.custom)

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mcpmon_model::{Conversation, PinKey, ServerId, SessionId};
 
-/// Conversations that are told apart. Those beyond count as none when another one of their server ends: its tools
-/// are taken for gone until they are listed again.
+/// Most conversations that are kept. Others count as absent when another conversation of their server ends: the tools
+/// are then taken for gone until they are listed again.
 const MAX_CONVERSATIONS: usize = 1 << 16;
 
 /// Conversations that joined and did not leave.
@@ -16,7 +16,7 @@ pub(super) struct Present {
 }
 
 impl Present {
-    /// A conversation begins, or says so again.
+    /// Notes that a conversation exists.
     pub(super) fn join(&mut self, conversation: &Conversation) {
         if self.conversations >= MAX_CONVERSATIONS {
             return;
@@ -30,7 +30,7 @@ impl Present {
         self.conversations += usize::from(is_new);
     }
 
-    /// These servers, and no others, are spoken with by `session`.
+    /// Sets the complete list of servers that `session` uses.
     pub(super) fn replace(&mut self, session: Option<&SessionId>, members: &[PinKey]) {
         self.of_server.clear();
         self.conversations = 0;
@@ -45,13 +45,13 @@ impl Present {
         }
     }
 
-    /// Returns whether `session` speaks with another server than `server`.
+    /// Returns whether `session` uses a server other than `server`.
     pub(super) fn has_others(&self, session: Option<&SessionId>, server: &ServerId) -> bool {
         let mut others = self.of_server.iter().filter(|(other, _)| *other != server);
         others.any(|(_, present)| present.iter().any(|(_, known)| known.as_ref() == session))
     }
 
-    /// Under which identities `session` speaks with `server`.
+    /// Returns the identities under which `session` uses `server`.
     pub(super) fn identities<'p>(
         &'p self,
         session: Option<&'p SessionId>,
@@ -62,7 +62,7 @@ impl Present {
         of_session.map(|(identity, _)| identity)
     }
 
-    /// A conversation is over; whether there is another one with its server.
+    /// Notes the end of a conversation. Returns whether there is another one with its server.
     pub(super) fn leave(&mut self, conversation: &Conversation) -> bool {
         let server = &conversation.identity.server;
         let Some(present) = self.of_server.get_mut(server) else {

@@ -1,4 +1,4 @@
-//! A list that comes again as it was while nothing that it is judged by has changed: what was told is told again.
+//! Unchanged lists: if a list comes again and its judgement has the same basis, its events are recorded again.
 
 use mcpmon_model::{
     Conversation, DefinitionKind, Digest, Event, EventKind, Listing, RepeatedEvents, Verdict,
@@ -7,7 +7,7 @@ use mcpmon_model::{
 use super::{Traffic, tell::Teller};
 use crate::effect::{Judgement, StoreEffect};
 
-/// Events that are kept to be told again.
+/// Most events that are kept for this.
 const MAX_EVENTS: usize = 256;
 
 /// The judgement of the latest list.
@@ -23,12 +23,12 @@ struct RelistedState {
     events: RepeatedEvents,
 }
 
-/// The basis of a list's judgement besides the list: equal numbers mean that nothing of it changed.
+/// The basis of a list's judgement besides the list itself: equal numbers mean that nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Basis {
-    /// Patterns, policy and neighbours.
+    /// Number of the patterns, policy and neighbours.
     generation: u64,
-    /// The number of changes to the server's offer, its pins and approvals, and the state of its lists.
+    /// Number of changes to the server's offer, its pins and approvals, and the state of its lists.
     changes: u64,
 }
 
@@ -54,7 +54,7 @@ impl Traffic {
         })
     }
 
-    /// Remembers what was told of a list, where nothing but that would be told of it once more.
+    /// Remembers the judgement of a list, if judging the same list again would give the same events.
     pub(super) fn note_listed(&mut self, teller: &Teller<'_>, listing: &Listing<'_>, judgement: &Judgement) {
         self.relisted.0 = self.told(teller, listing, judgement);
     }
@@ -89,7 +89,7 @@ impl Traffic {
     }
 }
 
-/// Returns whether an event tells of something that was listed as before, which was not even read.
+/// Returns whether an event is about an unchanged definition, which was not even parsed again.
 const fn is_unchanged(event: &Event) -> bool {
     matches!(
         &event.kind,

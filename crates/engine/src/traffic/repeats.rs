@@ -1,5 +1,6 @@
-//! Events that a server can cause by the million, unasked or with every answer, told in few: the first of a kind within a minute,
-//! one each time there are twice as many, and the rest when the minute is over. Each says how many it stands for.
+//! Reduction of events that a server can cause by the million, unasked or with every answer: of one kind, the first
+//! within a minute is recorded, then one each time their number has doubled, and one for the rest after the minute.
+//! Each has the number of events that it represents.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,11 @@ use crate::effect::Judgement;
 
 /// The time for which repeats of a kind are counted before the rest is reported.
 const WINDOW: i64 = 60 * 1_000_000_000;
-/// Kinds that are told apart at the same time. Beyond, what a server chose (a method, a name) tells none apart.
+/// Most kinds that are distinguished at a time. Beyond it, kinds that differ only in what a server chose (a method, a
+/// name) are counted together.
 const MAX_KINDS: usize = 64;
 
-/// Kinds of events that were told within the last window.
+/// Kinds of events that were recorded within the last window.
 #[derive(Debug, Default)]
 pub(super) struct Repeats(BTreeMap<RepeatKey, RepeatCount>);
 
@@ -25,7 +27,7 @@ struct RepeatKey {
     rule: Option<String>,
     action: Action,
     severity: Severity,
-    /// The pattern that was found.
+    /// The name of the rule whose finding it is.
     pattern: String,
     /// The part of the key that the server chooses.
     chosen: String,
@@ -34,15 +36,15 @@ struct RepeatKey {
 #[derive(Debug)]
 struct RepeatCount {
     since: Timestamp,
-    /// All within the window.
+    /// Number of events within the window.
     seen: u64,
-    /// Those that no event stands for yet, and the latest of them.
+    /// Number of events that no recorded event represents yet, and the latest of them.
     untold: u64,
     latest: Event,
 }
 
 impl Repeats {
-    /// Leaves out the events of `judgement` that others stand for.
+    /// Removes the events of `judgement` that other events represent.
     pub(super) fn thin(&mut self, now: Timestamp, mut judgement: Judgement) -> Judgement {
         let events = std::mem::take(&mut judgement.events);
         judgement.events = events
@@ -52,8 +54,8 @@ impl Repeats {
         judgement
     }
 
-    /// The same of an answer to `asked`. That a call came back is told of each, and says that it was withheld; where
-    /// something else is withheld, what was found in it is the one event that a refusal can name.
+    /// Removes repeated findings in an answer to `asked`. The event that a call was answered is always recorded, with
+    /// the fact that the answer was withheld; in other answers, the finding is the only event that a refusal can name.
     pub(super) fn thin_findings(
         &mut self,
         now: Timestamp,
@@ -73,21 +75,21 @@ impl Repeats {
         judgement
     }
 
-    /// Returns the counts of windows that are over.
+    /// Returns the remaining counts of windows that are over.
     pub(super) fn over(&mut self, now: Timestamp) -> Vec<Event> {
-        // A clock that was set back ends them too.
+        // Setting back the clock ends them too.
         let is_over = |counted: &RepeatCount| now.0.abs_diff(counted.since.0) >= WINDOW.unsigned_abs();
         let ended = self.0.extract_if(.., |_, counted| is_over(counted));
         ended.filter_map(|(_, counted)| counted.rest()).collect()
     }
 
-    /// All that was counted and not told.
+    /// Returns the remaining counts of all windows.
     pub(super) fn finish(&mut self) -> Vec<Event> {
         let counted = std::mem::take(&mut self.0).into_values();
         counted.filter_map(RepeatCount::rest).collect()
     }
 
-    /// The event where it is to be told now, with the number that it stands for.
+    /// Returns the event with its count if it has to be recorded now.
     fn admit(&mut self, now: Timestamp, event: Event) -> Option<Event> {
         let Some(mut kind) = RepeatKey::of(&event) else {
             return Some(event);
@@ -113,7 +115,7 @@ impl Repeats {
 }
 
 impl RepeatKey {
-    /// `None` for events that have no number to stand for.
+    /// Returns the key; `None` for events that have no count.
     fn of(event: &Event) -> Option<Self> {
         let (pattern, chosen) = if let EventKind::Detection {
             tool_name, detection, ..
@@ -130,7 +132,7 @@ impl RepeatKey {
             let pattern = worst.map_or_else(String::new, |finding| finding.pattern.clone());
             (pattern, tool_name.clone())
         } else if let EventKind::RequestJudged { method, summary, .. } = &event.kind {
-            // What has no method is no message: its summary is ours, and counts what came.
+            // An event without a method is not about a message: its summary was written by mcpmon, and contains counts.
             let chosen = match method.as_str() {
                 "" => String::new(),
                 method => format!("{method} {summary}"),

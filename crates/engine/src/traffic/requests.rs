@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Traffic {
-    /// A resource is to be read.
+    /// Judges the reading of a resource.
     pub(super) fn read(&self, teller: &Teller<'_>, uri: &str) -> Judgement {
         let ruling = self.ruling(teller, DefinitionKind::Resource, uri);
         let mut ruling = ruling.and(self.skill_ruling(teller, uri));
@@ -35,7 +35,7 @@ impl Traffic {
         })
     }
 
-    /// A prompt is to be used.
+    /// Judges the use of a prompt.
     pub(super) fn prompt(
         &self,
         teller: &Teller<'_>,
@@ -60,7 +60,7 @@ impl Traffic {
             .with(judged(teller, "prompts/get", name, &ruling))
     }
 
-    /// Any other request.
+    /// Judges any other request.
     pub(super) fn request(
         &self,
         teller: &Teller<'_>,
@@ -76,7 +76,7 @@ impl Traffic {
         }
     }
 
-    /// The entry of a skill, or what is in a directory, is to be looked up by its URI.
+    /// Judges a request for the entry of a skill, or for the contents of a directory, by its URI.
     fn look_up(&self, teller: &Teller<'_>, method: &str, params: RawJson<'_>) -> Judgement {
         let uri = params.member("uri").and_then(RawJson::text).unwrap_or_default();
         let mut ruling = self.ruling(teller, DefinitionKind::Resource, &uri);
@@ -84,7 +84,7 @@ impl Traffic {
         revealed.with(judged(teller, method, &uri, &ruling))
     }
 
-    /// A completion, for a prompt or a resource template.
+    /// Judges a completion, for a prompt or a resource template.
     fn completion(&self, teller: &Teller<'_>, method: &str, params: RawJson<'_>) -> Judgement {
         let arguments = Arguments::walk(params);
         let mut ruling = self.server_ruling(teller);
@@ -112,7 +112,7 @@ impl Traffic {
         revealed.with(judged(teller, method, &format!("{length} bytes"), &ruling))
     }
 
-    /// Resources of whose changes a client wants to hear, since 2026-07-28: judged as if each were read.
+    /// Judges a subscription to changes of resources (since 2026-07-28) as if each of them were read.
     fn subscriptions(&self, teller: &Teller<'_>, method: &str, params: RawJson<'_>) -> Judgement {
         let arguments = Arguments::walk(params);
         let uris = texts_at(&arguments, ["notifications", "resourceSubscriptions"]);
@@ -137,7 +137,7 @@ impl Traffic {
         ))
     }
 
-    /// Judges the use of several items at once: no more than a server may list.
+    /// Judges the use of several items at once: at most as many as a server may list.
     fn ruling_of_all(&self, teller: &Teller<'_>, kind: DefinitionKind, names: &[&str]) -> Ruling {
         let most = self.policy.limits.max_tools;
         let mut ruling = Ruling::default();
@@ -151,7 +151,7 @@ impl Traffic {
         ruling
     }
 
-    /// Secrets in the arguments of a call, if they are looked for.
+    /// Returns the secrets in the arguments of a call, if arguments are inspected.
     pub(super) fn secrets(&self, given: Option<RawJson<'_>>, arguments: &Arguments<'_>) -> Vec<Secret> {
         match given {
             Some(json) if self.policy.arguments.enabled => secrets::inspect(json, arguments),
@@ -270,7 +270,7 @@ pub(super) fn beyond(arguments: &Arguments<'_>, what: &str) -> Option<Objection>
     arguments.is_cut().then(objection)
 }
 
-/// The texts that stand at the end of a way of members, in any case: readers do not agree on it.
+/// Returns the texts at a path of member names, which are compared without case, because readers differ about it.
 fn texts_at<'t>(arguments: &'t Arguments<'_>, way: [&str; 2]) -> Vec<&'t str> {
     let stands = |argument: &Argument<'_>| {
         let is_same = |(member, step): (&str, &str)| member.eq_ignore_ascii_case(step);
@@ -282,7 +282,7 @@ fn texts_at<'t>(arguments: &'t Arguments<'_>, way: [&str; 2]) -> Vec<&'t str> {
     found.map(|argument| argument.text()).collect()
 }
 
-/// More at once than is judged one by one.
+/// Builds the objection to more items at once than are judged.
 pub(super) fn too_many(kind: DefinitionKind, most: usize) -> Objection {
     Objection {
         rule: "max_tools".into(),
@@ -296,7 +296,7 @@ pub(super) fn too_many(kind: DefinitionKind, most: usize) -> Objection {
     }
 }
 
-/// Adds what stands against a use, unless something blocks it already.
+/// Adds an objection to a ruling, unless that blocks already.
 pub(super) fn note(ruling: &mut Ruling, objection: Option<Objection>) {
     match objection {
         Some(objection) if ruling.block.is_none() => match objection.effect {
@@ -328,7 +328,7 @@ pub(super) fn handled(
     })
 }
 
-/// A request told by its method, with what follows.
+/// Returns the judgement of a request that is recorded by its method and `summary`.
 pub(super) fn judged(teller: &Teller<'_>, method: &str, summary: &str, ruling: &Ruling) -> Judgement {
     let mut event = teller.event(EventKind::RequestJudged {
         method: named(method, MAX_TEXT),

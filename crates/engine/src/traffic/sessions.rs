@@ -1,4 +1,4 @@
-//! Servers that come and go, and names that are too much like others. What other processes recorded.
+//! Servers that come and go, names that are too similar to others, and definitions that other processes recorded.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use mcpmon_model::{
 use super::{SessionPeers, Traffic, tell::about};
 use crate::effect::Judgement;
 
-/// Names beside those of servers in sight that are compared.
+/// Most known names that are compared besides those of observed servers.
 const MAX_KNOWN: usize = 4096;
-/// Resemblances that are told of one server.
+/// Most similar names that are reported of one server.
 const MAX_TOLD: usize = 16;
 
 impl Traffic {
-    /// A conversation is part of a session with `others`: its server's name is compared with theirs, with those
-    /// that are known, and with those that everybody knows.
+    /// Notes that a conversation belongs to a session with `others`: its server's name is compared with theirs, with
+    /// those of known servers, and with well-known names.
     pub(crate) fn joined(
         &mut self,
         now: Timestamp,
@@ -28,7 +28,7 @@ impl Traffic {
         self.present.join(conversation);
         self.companies.joined(conversation, company);
         let others = company.others;
-        // What is said of the tools of others is another matter once there are others.
+        // With other servers present, mentions of their tools in definitions are judged differently.
         self.generation += 1;
         let Some(threshold) = self.policy.name_similarity else {
             return Judgement::default();
@@ -84,7 +84,7 @@ impl Traffic {
         Judgement::of_event(event)
     }
 
-    /// A conversation is over: its server offers nothing any more, unless another session still speaks with it.
+    /// Notes the end of a conversation: its server offers nothing any more, unless another session still uses it.
     pub(crate) fn left(&mut self, now: Timestamp, conversation: &Conversation) -> Judgement {
         let mut judgement = Judgement {
             events: self.repeats.finish(),
@@ -101,30 +101,30 @@ impl Traffic {
         judgement
     }
 
-    /// Other processes see what `session` says to these servers, and to no others.
+    /// Sets the complete list of servers of `session` that other processes observe.
     pub(crate) fn know_members(&mut self, session: Option<&SessionId>, members: &[PinKey]) {
         self.present.replace(session, members);
     }
 
-    /// Servers that names are compared with too.
+    /// Sets further servers with which names are compared.
     pub(crate) fn know(&mut self, servers: Vec<ServerId>) {
         self.known = servers;
         self.known.truncate(MAX_KNOWN);
     }
 
-    /// Takes what other processes recorded.
+    /// Loads what other processes recorded.
     pub(crate) fn load(&mut self, now: Timestamp, records: Vec<DefinitionRecord>) {
         self.book.load(records, &self.policy);
         self.renew(now);
     }
 
-    /// Every definition that is known.
+    /// Returns every known definition.
     pub(crate) fn records(&self) -> impl Iterator<Item = &DefinitionRecord> {
         self.book.entries().map(|entry| &entry.record)
     }
 }
 
-/// A score from 0 to 1 in thousandths.
+/// Returns a score from 0 to 1 in thousandths.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! Events of conversations, worded. Everything a server chose is cut to a length.
+//! Events about conversations. Everything that a server chose is cut to a maximum length.
 
 use mcpmon_detect::{
     mask::without_secrets,
@@ -11,23 +11,23 @@ use mcpmon_model::{
 
 use crate::rules::{Objection, ObjectionEffect, Ruling};
 
-/// Arguments that are told, bytes.
+/// Longest arguments in an event, bytes.
 const MAX_INPUT: usize = 16 << 10;
-/// A URI, a name or a summary that is told, bytes.
+/// Longest URI, name or summary in an event, bytes.
 pub(super) const MAX_TEXT: usize = 1 << 10;
 
-/// About which message events are told.
+/// The time, conversation and message of events.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Teller<'a> {
-    /// The time it passed.
+    /// The time at which it passed.
     pub(super) now: Timestamp,
-    /// The parties.
+    /// The conversation of the message.
     pub(super) conversation: &'a Conversation,
     /// The message.
     pub(super) message: &'a Message<'a>,
 }
 
-/// An event about a conversation.
+/// Returns an event about a conversation.
 pub(super) fn about(now: Timestamp, conversation: &Conversation, kind: EventKind) -> Event {
     let mut event = Event::new(now, conversation.layer, kind);
     event.session_id.clone_from(&conversation.session);
@@ -40,7 +40,7 @@ impl Teller<'_> {
         about(self.now, self.conversation, kind)
     }
 
-    /// A request that was judged by its method.
+    /// Builds the event about a request that was judged by its method.
     pub(super) fn judged(
         &self,
         summary: &str,
@@ -61,7 +61,7 @@ impl Teller<'_> {
         event
     }
 
-    /// Something that was found.
+    /// Builds the event about a finding.
     pub(super) fn detection(
         &self,
         subject: InspectionSubject,
@@ -88,18 +88,18 @@ impl Teller<'_> {
     }
 }
 
-/// Tells what a ruling says.
+/// Adds the reported objection of a ruling to an event.
 pub(super) fn ruled(event: &mut Event, ruling: &Ruling) {
     if let Some(objection) = ruling.told() {
         objected(event, objection);
     }
 }
 
-/// Tells what an objection says.
+/// Adds an objection to an event.
 pub(super) fn objected(event: &mut Event, objection: &Objection) {
     event.action = match objection.effect {
         ObjectionEffect::Audit => Action::Audit,
-        // It is told before a person answered only where nobody is asked: while the policy only observes.
+        // The event precedes a person's answer only if no person is asked, because the policy only observes.
         ObjectionEffect::Ask => Action::WouldAsk,
         ObjectionEffect::Block => Action::Block,
     };
@@ -108,7 +108,7 @@ pub(super) fn objected(event: &mut Event, objection: &Objection) {
     because(event, &objection.reason, objection.remedy.as_deref());
 }
 
-/// Tells why, and what a person can do about it.
+/// Adds the reason, and what a person can do about it.
 pub(super) fn because(event: &mut Event, reason: &str, remedy: Option<&str>) {
     event.reason = Some(match remedy {
         Some(command) if command.starts_with("mcpmon ") => format!("{reason}; see `{command}`"),
@@ -118,8 +118,8 @@ pub(super) fn because(event: &mut Event, reason: &str, remedy: Option<&str>) {
     event.remedy = remedy.map(str::to_owned);
 }
 
-/// Arguments as far as they are told, without the secrets that were found in them. With more secrets than are
-/// kept they are not told: one would be left.
+/// Returns arguments for events, without the secrets found in them. Arguments with more secrets than are collected are
+/// not recorded: one secret would be left.
 pub(super) fn input(text: &str, secrets: &[Secret]) -> String {
     match secrets {
         _ if secrets.len() >= MAX_SECRETS => format!("[mcpmon: {} bytes with many secrets]", text.len()),
@@ -128,12 +128,13 @@ pub(super) fn input(text: &str, secrets: &[Secret]) -> String {
     }
 }
 
-/// A name, an address or a summary as far as it is told, without the secrets in it: one that is cut is none any more.
+/// Returns a name, an address or a summary for events, cut to `most` bytes; secrets are removed first, because a cut
+/// one would not be recognised.
 pub(super) fn named(text: &str, most: usize) -> String {
     cut(&without_secrets(cut(text, MAX_INPUT)), most).to_owned()
 }
 
-/// The first `most` bytes of `text`, less where a character would be cut.
+/// Returns at most the first `most` bytes of `text`, ending at a character boundary.
 pub(super) fn cut(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }

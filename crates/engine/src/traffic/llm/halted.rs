@@ -1,4 +1,4 @@
-//! Requests to models, and answers, that do not go on for what they are.
+//! Requests to models, and answers, that are stopped because they cannot be judged.
 
 use mcpmon_model::{Action, EventKind, Exchange, ExchangeHalf, HaltedExchange, Severity, Timestamp};
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Traffic {
-    /// One did not go on: that is told, whatever the mode, for nobody could say what it holds.
+    /// Records a request or an answer that was stopped, in every mode, because its content is unknown.
     pub(crate) fn halted(now: Timestamp, exchange: &Exchange, halted: &HaltedExchange) -> Judgement {
         let (half, what) = match halted.half {
             ExchangeHalf::Request => ("request", "a request to a model"),

@@ -1,4 +1,4 @@
-//! Tools that a request offers to a model, and those that a provider says a server has.
+//! Tools that a request offers to a model, and tools that a provider reports of a server.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -27,18 +27,18 @@ use crate::{
     wording::{accepting, command, shown},
 };
 
-/// Definitions whose findings are kept.
+/// Most definitions whose findings are kept.
 const MAX_INSPECTED: usize = 4096;
 /// Longest definition that is read, bytes; a longer one of a server is left out.
 const MAX_DEFINITION: usize = 1 << 20;
-/// Bytes that a client may put around a description.
+/// Most bytes that a client may add around a description.
 const MAX_FRAME: usize = 64;
-/// Characters of a description that are told.
+/// Longest text of a description in an event, characters.
 const MAX_SHOWN: usize = 1000;
-/// The rule over what is found in definitions, which suppressions use.
+/// The name of the rule over findings in definitions, for suppressions.
 const RULE: &str = "tool_poisoning";
 
-/// The findings in definitions, by their hash and the generation of the rules.
+/// Findings in definitions, by the generation of the rules and the hash of the definition.
 #[derive(Debug, Default)]
 pub(super) struct InspectedDefinitions(BTreeMap<(u64, Digest), Vec<Finding>>);
 
@@ -57,12 +57,12 @@ struct LlmListItem<'a> {
 struct ItemDecision {
     ruling: Ruling,
     events: Vec<Event>,
-    /// A server of which nothing may be used for it.
+    /// The server that must not be used at all because of the item.
     refuses: Option<ServerId>,
 }
 
 impl Traffic {
-    /// A request offers tools to a model.
+    /// Judges the tools that a request offers to a model.
     pub(super) fn offered(&mut self, speaker: Speaker<'_>, tools: &[Offered<'_>]) -> Judgement {
         let mut items = Vec::with_capacity(tools.len());
         for tool in tools {
@@ -79,7 +79,7 @@ impl Traffic {
         self.list(speaker, &items)
     }
 
-    /// A provider says which tools a server has.
+    /// Judges the tools that a provider reports of a server.
     pub(super) fn provider_listed(
         &mut self,
         speaker: Speaker<'_>,
@@ -127,7 +127,7 @@ impl Traffic {
         judgement
     }
 
-    /// The strictest of what is said of the tools that an item can be, and of how it is described here.
+    /// Returns the strictest of the decisions about the tools that an item can be, and about its description.
     fn tool(&mut self, speaker: Speaker<'_>, item: &LlmListItem<'_>) -> ItemDecision {
         let mut listed = ItemDecision::default();
         for meant in &item.meant {
@@ -151,7 +151,7 @@ impl Traffic {
         let known = item.meant.iter().find_map(|meant| self.entry(meant));
         let standing = known.map(|entry| describes(entry, described.as_deref().unwrap_or_default()));
         if standing == Some(true) {
-            return listed; // inspected where it was listed
+            return listed; // inspected when it was listed
         }
         if let Some(entry) = known {
             let told = differs(
@@ -191,8 +191,8 @@ impl Traffic {
         listed
     }
 
-    /// Judges an item that is not an MCP tool's. The tools of a known client are its own matter; others are
-    /// inspected, and findings are recorded.
+    /// Judges an item that is no MCP tool. The tools of a known client are not inspected; others are, and findings are
+    /// recorded.
     fn foreign(&mut self, speaker: Speaker<'_>, item: &LlmListItem<'_>) -> ItemDecision {
         let mut listed = ItemDecision::default();
         let is_own = self.client_of(speaker.exchange).is_some();
@@ -355,13 +355,13 @@ impl<'a> LlmListItem<'a> {
         self.definition.as_str().len() > MAX_DEFINITION
     }
 
-    /// Its description.
+    /// Returns the description of the item.
     fn described(&self) -> Option<Cow<'a, str>> {
         inner(self.definition).member("description")?.text()
     }
 }
 
-/// The object with name and description: some dialects put it into another.
+/// Returns the object that has name and description: some dialects nest it.
 fn inner(definition: RawJson<'_>) -> RawJson<'_> {
     let nested = ["function", "custom"]
         .into_iter()
@@ -370,7 +370,7 @@ fn inner(definition: RawJson<'_>) -> RawJson<'_> {
     objects.next().unwrap_or(definition)
 }
 
-/// A definition as MCP writes it, whatever a dialect makes of it: its parameters are a schema.
+/// Returns a definition in the form that MCP uses, from any dialect: its parameters are a schema.
 fn shaped(definition: RawJson<'_>) -> String {
     let inside = inner(definition);
     let outside = definition
@@ -392,15 +392,15 @@ fn shaped(definition: RawJson<'_>) -> String {
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
-/// Returns whether a description says what is listed, or what is pinned: a client may hold either.
+/// Returns whether a description is that of the listed or of the pinned definition: a client may have either.
 fn describes(entry: &DefinitionEntry, offered: &str) -> bool {
     let record = &entry.record;
     let mut known = [Some(&record.seen), record.pinned.as_ref()].into_iter().flatten();
     known.any(|definition| says(definition, offered))
 }
 
-/// Returns whether a description says what a definition does: all of it or its beginning, with no more around
-/// it than a client adds.
+/// Returns whether a description is that of a definition: all of it or its beginning, with no more text around it than
+/// a client adds.
 fn says(definition: &Definition, offered: &str) -> bool {
     let listed = definition.text_of("description").unwrap_or_default();
     let (listed, offered) = (squashed(&listed), squashed(offered));
@@ -416,7 +416,7 @@ fn squashed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Builds the event that a tool is described to the model in other words than its server's.
+/// Builds the event that a tool's description for the model differs from that of its server.
 fn differs(
     speaker: Speaker<'_>,
     item: &LlmListItem<'_>,

@@ -1,4 +1,4 @@
-//! Meaning of a name that a model uses: the tools and servers it stands for.
+//! Meanings of a name that a model uses: tools and servers.
 
 use std::collections::BTreeSet;
 
@@ -11,21 +11,21 @@ use crate::{
     traffic::Traffic,
 };
 
-/// Tools that one name can stand for; with more, nobody knows which it is.
+/// Most tools that one name can mean; a name with more is unclear.
 pub(super) const MAX_MEANT: usize = 64;
 
 /// The meaning of a name.
 #[derive(Debug)]
 pub(super) enum NameMeaning {
-    /// These tools: of more than one, the strictest ruling holds.
+    /// The name means one of these tools; the strictest ruling on any of them holds.
     Tools(Vec<IntendedTool>),
-    /// An MCP tool's name, of which neither server nor tool can be told.
+    /// The name is an MCP tool's, but server and tool cannot be determined.
     Unclear,
-    /// No MCP tool: one of the agent's own.
+    /// The name is no MCP tool's, but that of a tool of the agent.
     Native,
 }
 
-/// A tool that is meant.
+/// A tool that a name can mean.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct IntendedTool {
     /// Its server.
@@ -36,7 +36,7 @@ pub(super) struct IntendedTool {
     pub(super) is_seen: bool,
 }
 
-/// Every tool that is known, by its names, as of one moment.
+/// Every known tool by its names, as of one moment.
 #[derive(Debug, Default)]
 pub(super) struct KnownTools {
     stamp: Option<(u64, usize)>,
@@ -45,8 +45,8 @@ pub(super) struct KnownTools {
 }
 
 impl Traffic {
-    /// Returns the meaning of `name`. Some clients ignore namespaces, so a namespace that the model gives
-    /// must not hide the meaning of the name alone.
+    /// Returns the meaning of `name`. Some clients ignore namespaces, so a namespace that the model gives must not hide
+    /// the meaning of the name alone.
     pub(super) fn meaning_of(&mut self, exchange: &Exchange, name: &ToolName<'_>) -> NameMeaning {
         let whole = joined(name);
         let meaning = self.meaning(exchange, &whole);
@@ -68,7 +68,7 @@ impl Traffic {
         }
     }
 
-    /// Returns whether a name says by itself that it is an MCP tool's.
+    /// Returns whether the name alone shows that it is an MCP tool's.
     fn is_marked(&self, name: &str) -> bool {
         let declared = self.policy.servers.iter().map(|server| &server.id);
         !guesses(name, None, self.llm.known.servers.iter().chain(declared)).is_empty()
@@ -105,8 +105,8 @@ impl Traffic {
         }
     }
 
-    /// `tool` of `server`, under every identity that the server has for the session; where it has none, under every
-    /// one that was seen.
+    /// Returns `tool` of `server` under every identity that the server has in the session; if it has none, under every
+    /// identity that was seen.
     pub(super) fn as_served(&self, exchange: &Exchange, server: &ServerId, tool: &str) -> Vec<IntendedTool> {
         let session = exchange.session.as_ref();
         let present = || self.present.identities(session, server).cloned();
@@ -135,11 +135,10 @@ impl Traffic {
         meant.collect()
     }
 
-    /// Returns the client that names the agent's tools. If servers and models are told different ones, it is
-    /// unknown.
+    /// Returns the client that names the agent's tools; `None` if it told servers and models different names.
     pub(super) fn client_of(&self, exchange: &Exchange) -> Option<NamingClient> {
         let said = exchange.agent.as_deref().and_then(NamingClient::of_agent);
-        // Without a session there can be many agents behind what servers hear.
+        // Without a session, the servers may be talking to several agents.
         let heard = match exchange.session {
             Some(_) => self.companies.client(&exchange.session),
             None => None,
@@ -150,7 +149,7 @@ impl Traffic {
         }
     }
 
-    /// Returns the transport and the address of a server, as far as they are known.
+    /// Returns the transport and the address of a server, if they are known.
     pub(super) fn reached(
         &self,
         speaker: Speaker<'_>,

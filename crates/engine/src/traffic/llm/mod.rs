@@ -1,9 +1,9 @@
-//! Traffic between agents and models: offered tools, requested calls, servers and tools that a provider uses
-//! by itself; and secrets on the way to a model.
+//! Traffic between agents and models: offered tools, requested calls, servers and tools that a provider uses without
+//! the client, and secrets in requests to a model.
 //!
-//! A wanted call is judged by what its server's own pipe would judge it by, and spends nothing: the call itself does
-//! that when it comes. Only where no other layer sees what a session says to a server are its calls counted here, beside
-//! those that the others see.
+//! An intent is judged by the rules that its server's own conversation applies, and uses up no quota: the call itself
+//! does, when it comes. Only if no other layer sees what a session sends to a server are its calls counted here,
+//! together with those that other layers see.
 
 mod halted;
 mod lists;
@@ -39,16 +39,16 @@ pub(super) struct Llm {
     known: KnownTools,
     /// Definitions that were inspected.
     inspected: InspectedDefinitions,
-    /// The events that are recorded only once.
+    /// Keys of the events that are recorded only once.
     told: RecordedOnce,
-    /// The servers that the labels of requests stand for.
+    /// The servers that the labels in requests mean.
     remotes: Remotes,
     /// Texts that were searched for secrets.
     scanned: ScannedTexts,
 }
 
 impl Traffic {
-    /// Something that has to do with tools passed between an agent and a model.
+    /// Judges a fact about tools in an exchange between an agent and a model.
     pub(crate) fn spoken(&mut self, now: Timestamp, exchange: &Exchange, said: &LlmMention<'_>) -> Judgement {
         if self.policy.llm.mode == ProxyMode::Disabled {
             return Judgement::default();
@@ -68,7 +68,7 @@ impl Traffic {
 }
 
 impl Traffic {
-    /// Applies the answer to what the judgement of a call asked.
+    /// Completes the judgement of a call with the answer about shared state.
     pub(crate) fn spoken_answered(
         &mut self,
         now: Timestamp,
@@ -81,7 +81,7 @@ impl Traffic {
         let (intent, is_done) = match said {
             LlmMention::Call(intent) => (intent, false),
             LlmMention::Called { intent, .. } => (intent, true),
-            // Nothing else is asked.
+            // Only calls have such questions.
             LlmMention::Offered(_)
             | LlmMention::Remote(_)
             | LlmMention::Hosted { .. }
@@ -94,7 +94,7 @@ impl Traffic {
     }
 }
 
-/// Drops what came first where there is no room.
+/// Inserts an entry; removes the first entry of a full map.
 fn keep<K: Ord, V>(map: &mut BTreeMap<K, V>, most: usize, key: K, value: V) {
     if map.len() >= most && !map.contains_key(&key) {
         map.pop_first();

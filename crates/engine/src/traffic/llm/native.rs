@@ -1,4 +1,4 @@
-//! Tools that are no MCP tools: the agent's own, and the provider's.
+//! Tools that are no MCP tools: those of the agent, and those of the provider.
 
 use mcpmon_detect::{arguments::Arguments, secrets};
 use mcpmon_model::{CallOrigin, EventKind, Intent, Recent, RecentIntent, ServerId};
@@ -18,17 +18,17 @@ use crate::{
     wording::shown,
 };
 
-/// Tools of agents that run code which the model wrote, and from which tools of servers are called.
+/// Tools of agents that run code of the model, which can call tools of servers.
 const CODE_TOOLS: [&str; 4] = ["exec", "execute_code", "run_code", "code_execution"];
-/// Stands for the agent where a server is named.
+/// The agent, in the place of a server's name.
 const AGENT: &str = "agent";
 
-/// The key that says what becomes of them.
+/// The key that decides about these tools.
 const KEY: &str = "native_tools";
 
 impl Traffic {
-    /// A model wants a tool of the agent's own called. What policy says of MCP servers, of arguments and of files is
-    /// not asked: only names are.
+    /// Judges an intent for a tool of the agent. Rules over MCP servers, arguments and files do not apply; only rules
+    /// over names do.
     pub(super) fn native(&self, speaker: Speaker<'_>, name: &str, intent: &Intent<'_>) -> Judgement {
         let mut ruling = self.native_ruling(name, "the agent's own tool");
         if name != intent.name.name {
@@ -37,7 +37,7 @@ impl Traffic {
                 self.by_name(&intent.name.name, "the agent's own tool"),
             );
         }
-        // What a client calls its own may be a tool of a server that nobody saw yet.
+        // A tool that a client calls its own may be that of a server that was not seen yet.
         let client = self.client_of(speaker.exchange);
         if !client.is_some_and(NamingClient::marks_names) {
             note(&mut ruling, self.by_parts(name));
@@ -54,7 +54,7 @@ impl Traffic {
         }
         let given = IntentInput::of(&intent.input);
         let arguments = given.json().map(Arguments::walk).unwrap_or_default();
-        // Told without secrets, whatever is done about them elsewhere.
+        // The arguments are recorded without secrets, whatever is done about them elsewhere.
         let secrets = given
             .json()
             .map(|json| secrets::inspect(json, &arguments))
@@ -69,7 +69,8 @@ impl Traffic {
         }
     }
 
-    /// A request has the provider run a tool of its own. Noted once for a session, stopped each time.
+    /// Judges a request that has the provider run a tool of its own. It is recorded once for a session, and stopped
+    /// each time.
     pub(super) fn hosted(&mut self, speaker: Speaker<'_>, kind: &str) -> Judgement {
         let ruling = self.native_ruling(kind, "the provider's own tool");
         let is_told = ruling.block.is_none() && !self.llm.told.is_new(&[KEY, speaker.session(), kind]);
@@ -114,10 +115,11 @@ impl Traffic {
     }
 }
 
-/// The record that the model wants its code run: of calls that this code makes no model tells.
+/// Records that the model wants its code run: the calls that this code makes have no intents.
 fn code_intent(speaker: Speaker<'_>, intent: &Intent<'_>) -> Option<StoreEffect> {
     let name = &*intent.name.name;
-    // Goose names its own extension so; any other `server__tool` is a server's, which is no code of the agent's.
+    // Goose uses this name for its own extension; any other `server__tool` is a server's, which is no code of the
+    // agent.
     let tool = name.strip_prefix("code__").unwrap_or(name);
     if !CODE_TOOLS.contains(&tool) {
         return None;

@@ -1,4 +1,4 @@
-//! Secrets on their way to a model.
+//! Secrets in requests to a model.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use mcpmon_policy::Mode;
 use super::super::Traffic;
 use crate::{effect::Judgement, wording::command};
 
-/// The rule, which suppressions use.
+/// The name of the rule, for suppressions.
 const RULE: &str = "dlp";
 
-/// The secrets of one request, by kind. Whoever has its texts redacted keeps it until the request is read.
+/// The secrets of one request, by kind. The caller keeps it until the whole request was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally(BTreeMap<&'static str, (u64, Severity)>);
 
@@ -24,8 +24,8 @@ impl Tally {
 }
 
 impl Traffic {
-    /// Returns the replacements in a text on its way to a model, in the order of the text, and counts them in
-    /// `tally`. While nothing is enforced there are none.
+    /// Returns the replacements in a text that is sent to a model, in the order of the text, and counts them in
+    /// `tally`. Returns none if nothing is enforced.
     pub(crate) fn redact(&mut self, now: Timestamp, text: &str, tally: &mut Tally) -> Vec<Redaction> {
         if !self.policy.llm.redacts() {
             return Vec::new();
@@ -49,7 +49,7 @@ impl Traffic {
         }
     }
 
-    /// A request was read: what was replaced in it is told, one event for each kind.
+    /// Builds the events about a request that was read: one for each kind of replaced secret.
     pub(crate) fn redacted(&self, now: Timestamp, exchange: &Exchange, tally: &Tally) -> Judgement {
         let verb = match self.policy.mode {
             Mode::Enforce => "was",

@@ -1,5 +1,5 @@
-//! MCP servers that a provider uses by itself: no other layer sees their calls, so the request is where they are
-//! stopped.
+//! MCP servers that a provider uses without the client: no other layer sees their calls, so they are stopped in the
+//! request.
 
 use std::collections::BTreeMap;
 
@@ -29,24 +29,24 @@ use crate::{
     wording::{command, explaining, shown},
 };
 
-/// Labels of requests that are remembered.
+/// Most labels of requests that are remembered.
 const MAX_REMOTES: usize = 4096;
 
-/// The servers that the labels of requests stand for.
+/// The servers that the labels of requests mean.
 #[derive(Debug, Default)]
 pub(super) struct Remotes(BTreeMap<(Box<str>, String), Stands>);
 
 /// The meaning of a label.
 #[derive(Clone, Debug, Default)]
 struct Stands {
-    /// The server, by every name that counts.
+    /// The server, under each name by which rules can refer to it.
     servers: Vec<ServerId>,
     /// `host:port`.
     address: Option<String>,
 }
 
 impl Remotes {
-    /// Returns the address of a request's `server`.
+    /// Returns the address of `server` in this request.
     pub(super) fn address(&self, exchange: &Exchange, server: &ServerId) -> Option<String> {
         let all = self.0.range((exchange.request.clone(), String::new())..);
         let mut own = all.take_while(|((request, _), _)| *request == exchange.request);
@@ -55,7 +55,8 @@ impl Remotes {
 }
 
 impl Traffic {
-    /// A request has the provider use an MCP server. Noted once for a session, stopped each time.
+    /// Judges a request that has the provider use an MCP server. It is recorded once for a session, and stopped each
+    /// time.
     pub(super) fn remote(&mut self, speaker: Speaker<'_>, remote: &ProviderServer<'_>) -> Judgement {
         let place = remote.url.as_deref().map(place);
         let stands = self.stands_for(remote, place.as_ref().and_then(Option::as_ref));
@@ -90,8 +91,9 @@ impl Traffic {
         Judgement::of(verdict(&ruling), event)
     }
 
-    /// By which names a server is known. One that is declared has that name, wherever it is used from; a label is
-    /// anybody's to choose, and counts where it is refused. Of any other both host and label count.
+    /// Returns the names by which a server is known. A declared server has its declared name, wherever it is used. Any
+    /// other has its host and its label; the client chooses the label freely, so it is compared with what is refused
+    /// only.
     fn stands_for(&self, remote: &ProviderServer<'_>, place: Option<&(String, u16)>) -> Stands {
         let label = server_id(&remote.label);
         let Some((host, port)) = place else {
@@ -159,7 +161,7 @@ impl Traffic {
         ruling
     }
 
-    /// Returns the objection to the use of every tool that a server may have: they are not judged one by one.
+    /// Returns the objection to the use of all tools of a server, which are not judged individually.
     fn any_tool(&self, server: &ServerId, offers: &Offers) -> Option<Objection> {
         let subject = format!("every tool of {server}");
         let is_listed = offers.of(DefinitionKind::Tool).names().next().is_some();
@@ -181,7 +183,7 @@ impl Traffic {
         })
     }
 
-    /// The provider called a tool already: that is noted, with all that would have stood against it.
+    /// Records a call that the provider has already made, with all objections to it.
     pub(super) fn provider_called(
         &mut self,
         speaker: Speaker<'_>,
@@ -199,7 +201,7 @@ impl Traffic {
             return Judgement::of_event(event);
         };
         let Some(meant) = self.labelled(speaker, label, &name).into_iter().next() else {
-            return Judgement::default(); // a label always stands for something
+            return Judgement::default(); // a label always means some server
         };
         self.given(intent, |traffic, given, arguments, secrets| {
             let wanted = WantedCall {
@@ -235,7 +237,7 @@ impl Traffic {
         }
     }
 
-    /// `tool` of the server that a request calls `label`.
+    /// Returns `tool` of the server that a request calls `label`.
     pub(super) fn labelled(&self, speaker: Speaker<'_>, label: &str, tool: &str) -> Vec<IntendedTool> {
         let key = (speaker.exchange.request.clone(), label.to_owned());
         let known = self
@@ -251,7 +253,7 @@ impl Traffic {
     }
 }
 
-/// A ruling over what happened already: nothing is stopped any more.
+/// Turns a ruling into one about something that has already happened: nothing is stopped any more.
 fn done(ruling: Ruling) -> Ruling {
     let all = ruling.block.into_iter().chain(ruling.asks).chain(ruling.audits);
     let audits = all.map(|objection| Objection {
@@ -283,7 +285,7 @@ fn refuses_some(rules: &Rules, server: &Spellings<'_>) -> bool {
         })
 }
 
-/// Returns the id that stands in for an invalid name.
+/// Returns a valid id, made from a name that may be invalid.
 fn server_id(name: &str) -> ServerId {
     let plain = |c: char| if ServerId::new(c).is_ok() { c } else { '-' };
     let cleaned: String = name.chars().take(ServerId::MAX).map(plain).collect();

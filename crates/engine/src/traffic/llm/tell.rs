@@ -1,4 +1,4 @@
-//! Events of what passes between agents and models.
+//! Events about traffic between agents and models.
 
 use std::collections::BTreeSet;
 
@@ -14,24 +14,24 @@ use crate::{
 
 use super::meant::IntendedTool;
 
-/// The time and the exchange of a message.
+/// The time and the exchange of an observed fact.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Speaker<'a> {
     /// The time.
     pub(super) now: Timestamp,
-    /// In which request or response.
+    /// The request, or the response, that contains it.
     pub(super) exchange: &'a Exchange,
 }
 
-/// The events that are recorded only once.
+/// Digests of the events that are recorded only once.
 #[derive(Debug, Default)]
 pub(super) struct RecordedOnce(BTreeSet<Digest>);
 
-/// Things that are remembered as told; with more, all are told once more.
+/// Most such events that are remembered; beyond it all are forgotten, and recorded once more.
 const MAX_TOLD: usize = 1 << 14;
 
 impl RecordedOnce {
-    /// Returns whether these words are new; they are not from now on.
+    /// Returns whether the key `words` is new, and remembers it.
     pub(super) fn is_new(&mut self, words: &[&str]) -> bool {
         let mut text = String::new();
         for word in words {
@@ -46,13 +46,13 @@ impl RecordedOnce {
 }
 
 impl Speaker<'_> {
-    /// The session, for what is told once in it.
+    /// Returns the session, as part of the key of events that are recorded once for each.
     pub(super) fn session(&self) -> &str {
         let session = self.exchange.session.as_ref();
         session.map(|session| session.as_str()).unwrap_or_default()
     }
 
-    /// The conversation that a call of `meant` is part of.
+    /// Returns the conversation that a call of `meant` would be part of.
     pub(super) fn conversation(
         &self,
         meant: &IntendedTool,
@@ -66,19 +66,19 @@ impl Speaker<'_> {
         }
     }
 
-    /// An event about a server.
+    /// Returns an event about a server.
     pub(super) fn about(&self, meant: &IntendedTool, kind: EventKind) -> Event {
         about(self.now, &self.conversation(meant, None), kind)
     }
 
-    /// An event about no server.
+    /// Returns an event that is about no server.
     pub(super) fn event(&self, kind: EventKind) -> Event {
         let mut event = Event::new(self.now, Layer::Llm, kind);
         event.session_id.clone_from(&self.exchange.session);
         event
     }
 
-    /// Builds the kind of event for an intent of a model, or an act of a provider, by the names it used.
+    /// Builds the kind of event for an intent of a model, or an act of a provider, with the names that it used.
     pub(super) fn intercepted(&self, visible: &str, intent: Option<&Intent<'_>>) -> EventKind {
         let id = intent.and_then(|intent| intent.id.as_deref());
         EventKind::ToolCallIntercepted {
@@ -98,7 +98,7 @@ impl Speaker<'_> {
     }
 }
 
-/// Tells what a ruling says, if anything.
+/// Adds the reported objection of a ruling, if there is one, to an event.
 pub(super) fn ruled(event: &mut Event, ruling: &Ruling) {
     if let Some(objection) = ruling.told() {
         objected(event, objection);
@@ -108,9 +108,9 @@ pub(super) fn ruled(event: &mut Event, ruling: &Ruling) {
 /// The input of a tool call, as JSON.
 #[derive(Debug)]
 pub(super) enum IntentInput {
-    /// Nothing.
+    /// There is no input.
     Nothing,
-    /// JSON; text that need not be JSON as a string.
+    /// JSON; input that need not be JSON is a JSON string.
     Json(String),
     /// The input is not JSON.
     Malformed,
@@ -133,7 +133,7 @@ impl IntentInput {
         }
     }
 
-    /// As it is told: without secrets, and not where nobody looked for them.
+    /// Returns the input for events: without secrets; `None` if it was too large to be searched for them completely.
     pub(super) fn told(&self, arguments: &Arguments<'_>, secrets: &[Secret]) -> Option<String> {
         let json = self.json().filter(|_| !arguments.is_cut())?;
         Some(input(json.as_str(), secrets))

@@ -1,4 +1,4 @@
-//! Calls that a model wants.
+//! Intents: calls that a model wants.
 
 use std::borrow::Cow;
 
@@ -27,11 +27,11 @@ use crate::{
     wording::{command, shown},
 };
 
-/// A call that is wanted, read once for all tools that it can mean.
+/// An intent, read once for all tools that it can mean.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WantedCall<'a> {
     pub(super) speaker: Speaker<'a>,
-    /// The tool, as the model knows it.
+    /// The name of the tool, as the model uses it.
     pub(super) visible: &'a str,
     pub(super) intent: &'a Intent<'a>,
     pub(super) given: &'a IntentInput,
@@ -40,7 +40,7 @@ pub(super) struct WantedCall<'a> {
 }
 
 impl Traffic {
-    /// A model wants a tool called.
+    /// Judges an intent of a model.
     pub(super) fn wanted(&mut self, speaker: Speaker<'_>, intent: &Intent<'_>) -> Judgement {
         let visible = joined(&intent.name);
         match self.meaning_of(speaker.exchange, &intent.name) {
@@ -60,7 +60,7 @@ impl Traffic {
         }
     }
 
-    /// Reads what a tool is to be called with.
+    /// Reads the arguments of an intent, and gives them to `then`.
     pub(super) fn given<T>(
         &mut self,
         intent: &Intent<'_>,
@@ -72,7 +72,7 @@ impl Traffic {
         then(self, &given, &arguments, &secrets)
     }
 
-    /// A name that only an MCP tool has, and that tells nothing else.
+    /// Judges an intent whose name is an MCP tool's, but does not show server and tool.
     fn unclear(&self, speaker: Speaker<'_>, visible: &str, intent: &Intent<'_>) -> Judgement {
         let subject = || format!("tool {}", shown(visible));
         let mut ruling = Ruling::default();
@@ -95,7 +95,7 @@ impl Traffic {
         Judgement::of(verdict(&ruling), event)
     }
 
-    /// The strictest of what is said of the tools that are meant.
+    /// Judges an intent by the strictest of the rulings on the tools that it can mean.
     fn wanted_tool(&mut self, wanted: WantedCall<'_>, meant: &[IntendedTool]) -> Judgement {
         let mut strictest: Option<(&IntendedTool, LocalJudgement)> = None;
         for meant in meant.iter().take(MAX_MEANT) {
@@ -107,7 +107,7 @@ impl Traffic {
             }
         }
         let Some((first, mut local)) = strictest else {
-            return Judgement::default(); // a name without meaning is unclear
+            return Judgement::default(); // a name without any tool is unclear
         };
         if meant.len() > MAX_MEANT {
             let what = format!("tool {}", shown(wanted.visible));
@@ -121,7 +121,7 @@ impl Traffic {
         {
             return self.ask_of(wanted, only, local);
         }
-        // The layer that sees the call tells what it finds in it.
+        // The layer that sees the call reports the findings in it.
         if first.is_seen && goes_on {
             local.events.clear();
         }
@@ -138,7 +138,7 @@ impl Traffic {
         self.tell_wanted(wanted, first, meant.len() - 1, local, effects)
     }
 
-    /// Records an intent whose name can stand for a number of others.
+    /// Records an intent whose name can also mean `others` other tools.
     fn tell_wanted(
         &self,
         wanted: WantedCall<'_>,
@@ -166,7 +166,7 @@ impl Traffic {
         }
     }
 
-    /// Judges a call as one of this tool.
+    /// Judges an intent as a call of this tool.
     pub(super) fn as_meant(&mut self, wanted: WantedCall<'_>, meant: &IntendedTool) -> LocalJudgement {
         let server = &meant.identity.server;
         let elsewhere = Elsewhere {
@@ -193,12 +193,12 @@ impl Traffic {
         local
     }
 
-    /// Returns whether calls are counted at all.
+    /// Returns whether calls are counted.
     pub(super) fn is_counted(&self) -> bool {
         self.policy.cross_server.enabled || self.policy.rate_limits.enabled
     }
 
-    /// Asks those who hold the calls of the session about one that no other layer sees.
+    /// Asks the holder of the session's calls about an intent for a server that no other layer sees.
     pub(super) fn ask_of(
         &mut self,
         wanted: WantedCall<'_>,
@@ -219,7 +219,8 @@ impl Traffic {
         }
     }
 
-    /// Applies the answer about a call; tells whether the provider made it already.
+    /// Completes the judgement of an intent with the answer about shared state; `is_done` if the provider has made the
+    /// call.
     pub(super) fn wanted_answered(
         &mut self,
         speaker: Speaker<'_>,
@@ -229,7 +230,7 @@ impl Traffic {
         is_done: bool,
     ) -> Judgement {
         let Some((identity, tool)) = ask.wanted else {
-            return Judgement::default(); // a call of a conversation
+            return Judgement::default(); // this question is about a call of a conversation
         };
         let meant = IntendedTool {
             identity,
@@ -269,8 +270,8 @@ impl Traffic {
         })
     }
 
-    /// Checks a call that another layer will see beside those that none does: it does not know them. That layer counts
-    /// it.
+    /// Checks a call that another layer will see with the calls that no other layer sees, because that layer does not
+    /// know them. It is not counted here: that layer counts it.
     fn beside_unseen(&mut self, wanted: WantedCall<'_>, meant: &IntendedTool, local: &mut LocalJudgement) {
         let shared = self.shared_wanted(wanted, meant);
         self.in_call(wanted, meant, |traffic, teller, calling| {
@@ -287,7 +288,7 @@ impl Traffic {
         });
     }
 
-    /// Returns the effects that announce the model's turn for calls that another layer will see.
+    /// Returns the effects that announce the model's turn, for calls that another layer will see.
     fn turn_of(&self, wanted: WantedCall<'_>, meant: &[IntendedTool]) -> Vec<StoreEffect> {
         let intent = |meant: &IntendedTool| {
             let id = wanted.intent.id.as_deref();
@@ -305,7 +306,7 @@ impl Traffic {
             .collect()
     }
 
-    /// A wanted call as others have to know it.
+    /// Describes an intent for the holder of the session's calls.
     fn shared_wanted(&mut self, wanted: WantedCall<'_>, meant: &IntendedTool) -> SharedCall {
         let exchange = wanted.speaker.exchange;
         let server = &meant.identity.server;
@@ -320,7 +321,7 @@ impl Traffic {
         })
     }
 
-    /// The call as it would come to its server.
+    /// Gives the call, as it would arrive at its server, to `then`.
     fn in_call<T>(
         &mut self,
         wanted: WantedCall<'_>,
@@ -364,7 +365,7 @@ impl Traffic {
         then(self, &teller, calling)
     }
 
-    /// The event that a tool is wanted.
+    /// Builds the event about an intent.
     pub(super) fn intent_event(&self, wanted: WantedCall<'_>, meant: &IntendedTool) -> Event {
         let WantedCall { speaker, visible, .. } = wanted;
         let mut kind = speaker.intercepted(&meant.tool, Some(wanted.intent));
@@ -386,7 +387,7 @@ impl Traffic {
     }
 }
 
-/// Returns the strictness of a ruling: a blocking one is strictest, else the one with the worst audit.
+/// Returns the strictness of a ruling: a blocking one is strictest, else the one with the most severe audit.
 fn rank(ruling: &Ruling) -> (bool, Option<Severity>) {
     (
         ruling.block.is_some(),
@@ -394,8 +395,8 @@ fn rank(ruling: &Ruling) -> (bool, Option<Severity>) {
     )
 }
 
-/// A model's wish is not held: the layer that sees the call asks a person, and a call that no other layer sees is
-/// refused.
+/// Replaces the asking objections, because intents are not held: the layer that sees the call asks a person, and a call
+/// that no other layer sees is refused.
 fn settle_ask(ruling: &mut Ruling, is_seen: bool) {
     let asks = std::mem::take(&mut ruling.asks);
     if ruling.block.is_some() {
@@ -420,7 +421,8 @@ fn settle_ask(ruling: &mut Ruling, is_seen: bool) {
     });
 }
 
-/// Files are always protected, so there is always a rule over arguments that could match.
+/// Builds the objection to arguments that are no strict JSON. Files are always protected, so some rule over arguments
+/// could always match.
 fn malformed(subject: &str) -> Objection {
     Objection {
         rule: "malformed_arguments".into(),

@@ -9,7 +9,7 @@ use test_case::test_case;
 use super::*;
 use crate::{SharedOutcome, cross_server::CallWindow};
 
-/// Several servers of one session, each with a Monitor of its own, and who holds their calls.
+/// Several servers of one session, each with its own Monitor, and the holder of their calls.
 struct Session {
     worlds: Vec<World>,
     window: CallWindow,
@@ -322,7 +322,7 @@ fn a_category_is_as_the_policy_says() {
     );
 }
 
-/// Returns whether a call that says to go on with another is counted, after such an answer to one before.
+/// Returns whether a call that claims to resume another one is counted, after such an answer to an earlier call.
 #[test_case(ResultKind::InputRequired, "search" => false; "input was asked for")]
 #[test_case(ResultKind::InputRequired, "other" => true; "of another tool")]
 #[test_case(ResultKind::Complete, "search" => true; "nothing was asked for")]

@@ -87,7 +87,7 @@ fn what_is_kept_of_what_matched_is_bounded() {
     let mut policy = policy();
     policy.limits.max_tools = texts.len();
     let mut world = World::new(policy);
-    // Each is told with all that stands around it.
+    // Each match is reported with its whole context.
     let tools: Vec<(&str, String)> = texts
         .iter()
         .map(|name| (name.as_str(), format!("{name} {evil}")))
@@ -113,7 +113,7 @@ fn what_is_kept_of_what_matched_is_bounded() {
             .any(|finding| finding.pattern == "evil_low")
     };
     assert!(world.monitor.definitions().all(found), "all is found");
-    // What is listed anew has the room that it had, and other texts for the same names have no more.
+    // A list that comes again has the room that it had, and other texts under the same names get no more.
     let half: Vec<(&str, &str)> = tools.iter().map(|(name, text)| (*name, &text[1..])).collect();
     drop(world.page(ListKind::Tools, &half, false, true));
     for rest in 2..6 {

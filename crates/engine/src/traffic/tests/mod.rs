@@ -1,4 +1,4 @@
-//! Conversations through the front door: what is said goes in, verdicts, events and effects come out.
+//! Conversations as the Monitor observes them: messages in, verdicts, events and effects out.
 
 mod answers;
 mod approvals;
@@ -252,7 +252,7 @@ pub(super) fn stored(judgement: &Judgement) -> Vec<&str> {
     stored
 }
 
-/// Nothing is stopped, hidden or stripped, and nothing is told to have been.
+/// Returns whether nothing is stopped, hidden or stripped, and no event says that something was.
 pub(super) fn lets_everything_through(judgement: &Judgement) -> bool {
     judgement.verdict == Verdict::Allow && judgement.events.iter().all(|event| event.action != Action::Block)
 }

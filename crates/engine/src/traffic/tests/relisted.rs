@@ -1,4 +1,4 @@
-//! Lists that come again: what is told of them, and what is not looked at.
+//! Lists that come again: their events, and the parts that are not parsed again.
 
 use mcpmon_model::{Digest, Event, EventKind, RepeatedEvents};
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ fn list(world: &mut World, tools: &[(&str, &str)], again: bool) -> Judgement {
     in_full(world.say(Content::Server(FromServer::Listing(listing))))
 }
 
-/// With what is told once more among what is told.
+/// Returns a judgement with its repeated events among its events.
 fn in_full(mut judgement: Judgement) -> Judgement {
     judgement.store_effects.retain(|order| {
         if let StoreEffect::Retell(retold) = order {

@@ -48,7 +48,7 @@ fn a_flood_of_poisoned_notifications_is_told_in_a_few_events_that_stand_for_all(
     world.now = Timestamp(MINUTE);
     told.extend(world.monitor.observe(world.now, Observation::Tick).events);
     assert_eq!(told.iter().map(count).sum::<u64>(), 1000 * kinds);
-    // The next one is told at once.
+    // The next one is recorded at once.
     assert_eq!(notice(&mut world, ANOTHER).events.len() as u64, kinds);
 }
 

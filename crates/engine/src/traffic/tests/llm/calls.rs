@@ -461,7 +461,7 @@ fn a_proxy_that_is_switched_off_judges_nothing() {
     assert_eq!((judgement.verdict, judgement.events.len()), (Verdict::Allow, 0));
 }
 
-/// Clients that look at no namespace run what the name alone stands for.
+/// Clients that ignore namespaces run the tool that the name alone means.
 #[test_case("", "mcp__files__read" => true; "none")]
 #[test_case("memory", "mcp__files__read" => true; "one that nobody knows")]
 #[test_case("mcp__mail", "mcp__files__read" => true; "another server's")]

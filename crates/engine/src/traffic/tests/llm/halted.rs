@@ -1,4 +1,4 @@
-//! Requests and answers that do not go on for what they are.
+//! Requests and answers that are stopped because they cannot be judged.
 
 use mcpmon_model::{EventKind, ExchangeHalf, HaltedExchange};
 use test_case::test_case;
@@ -8,7 +8,7 @@ use super::*;
 #[test_case(ExchangeHalf::Request, false => ("anthropic/request".to_owned(), "strict_json".to_owned()); "a request that cannot be read")]
 #[test_case(ExchangeHalf::Response, true => ("anthropic/response".to_owned(), "max_body".to_owned()); "an answer that is too long")]
 fn are_told(half: ExchangeHalf, is_too_long: bool) -> (String, String) {
-    // Whatever the mode: it did not go on.
+    // The event is the same in observe mode, because the message was stopped there too.
     let mut world = World::new(observing(policy()));
     let halted = HaltedExchange {
         half,

@@ -9,7 +9,7 @@ use crate::Tally;
 
 const TOKEN: &str = concat!("gh", "p_", "0000000000000000000000000000002C8GjS");
 
-/// A text as a model gets it, and what is told of it.
+/// Returns a text as the model gets it, and the events about it.
 fn sent(policy: Policy, text: &str) -> (String, Vec<String>) {
     let mut world = World::new(policy);
     let mut tally = Tally::default();

@@ -1,4 +1,4 @@
-//! MCP servers, and tools, that a provider uses by itself.
+//! MCP servers and tools that a provider uses without the client.
 
 use mcpmon_model::{EventKind, NameGlob, ProviderServer};
 use mcpmon_policy::{
