@@ -54,8 +54,9 @@ impl Repeats {
         judgement
     }
 
-    /// Removes repeated findings in an answer to `asked`. The event that a call was answered is always recorded, with
-    /// the fact that the answer was withheld; in other answers, the finding is the only event that a refusal can name.
+    /// Removes repeated findings in an answer to `asked`. Every answered call has an event, which says whether the
+    /// answer was withheld. In the answer to any other request findings stay, because a refusal can name no other
+    /// event.
     pub(super) fn thin_findings(
         &mut self,
         now: Timestamp,

@@ -91,9 +91,9 @@ impl Traffic {
         Judgement::of(verdict(&ruling), event)
     }
 
-    /// Returns the names by which a server is known. A declared server has its declared name, wherever it is used. Any
-    /// other has its host and its label; the client chooses the label freely, so it is compared with what is refused
-    /// only.
+    /// Returns the names by which rules can refer to a server. A declared server has its declared name, wherever it is
+    /// used; its label, which the client chooses freely, is added only if the policy denies it. Any other server has
+    /// its host and its label.
     fn stands_for(&self, remote: &ProviderServer<'_>, place: Option<&(String, u16)>) -> Stands {
         let label = server_id(&remote.label);
         let Some((host, port)) = place else {
