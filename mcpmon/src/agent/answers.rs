@@ -1,4 +1,4 @@
-//! The task that follows refused names in the answers of DNS servers to processes of the host.
+//! Follows refused names: learns their addresses from the answers that DNS servers send to processes of the host.
 
 use std::{
     collections::BTreeSet,
@@ -16,20 +16,21 @@ use tokio::sync::{mpsc, watch};
 
 use super::names::{NameNews, WantedNames};
 
-/// The interval at which old addresses are forgotten, losses are looked for, and what failed is tried again.
+/// The interval at which old addresses are forgotten, lost answers are looked for, and failed operations are repeated.
 const ROUND: Duration = Duration::from_secs(10);
-/// The time for which a loss is told.
+/// The time for which a loss of answers is reported.
 const LOSS_TOLD: Duration = Duration::from_mins(1);
 
 /// The addresses that are followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FollowedTable {
     pub(super) sightings: Sightings,
-    /// The reason why some are not.
+    /// The reasons why some addresses are not followed.
     pub(super) failure: Option<String>,
 }
 
-/// Follows what is wanted; ends when nobody wants anything any more. Nothing is attached where no name refuses anything.
+/// Follows the names in `wanted`; ends when the sender of `wanted` is dropped. Attaches no program if no name is
+/// refused.
 pub(super) async fn keep_followed(
     mut wanted: watch::Receiver<WantedNames>,
     resumed: Sightings,
@@ -67,7 +68,7 @@ pub(super) async fn keep_followed(
 struct Follower {
     followed: FollowedNames,
     tap: Option<AnswerTap>,
-    /// Addresses of the host and of its DNS servers.
+    /// Addresses of the host and of its DNS servers; they are never refused.
     spared: BTreeSet<IpAddr>,
     failure: Option<String>,
     lost: u64,
@@ -86,7 +87,7 @@ impl Follower {
         }
     }
 
-    /// Attaches what is needed for these names, and forgets what is too old.
+    /// Attaches what these names need, and forgets old addresses.
     fn start_round(&mut self, names: &BTreeSet<HostName>) {
         self.followed.forget(names, clock::now());
         self.failure = None;
@@ -118,7 +119,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Waits for answers; for ever where none are seen.
+    /// Waits for answers; without a tap it waits forever.
     async fn answers(&mut self) -> Result<Vec<Answer>, TapError> {
         match &mut self.tap {
             Some(tap) => tap.answers().await,

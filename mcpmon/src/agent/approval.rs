@@ -1,4 +1,5 @@
-//! A person's word on definitions: approve, refuse, forget. Whoever has the store carries it out.
+//! Decisions of a person about definitions: approve, refuse, forget. The process that has the store open carries them
+//! out.
 
 use mcpmon_model::{
     ApprovalState, DefinitionKey, DefinitionKind, DefinitionRecord, Event, EventKind, Layer, ServerId,
@@ -7,23 +8,23 @@ use mcpmon_model::{
 use mcpmon_store::{ApprovalOutcome, Selection, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
-/// The definitions to decide on.
+/// The definitions that a decision is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalSubject {
     /// The server.
     pub server: ServerId,
-    /// Name of one definition; all of the server's, where there is none.
+    /// Name of one definition; `None` for all definitions of the server.
     pub name: Option<String>,
 }
 
-/// The decision about them.
+/// A decision about definitions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ApprovalDecision {
     /// The definitions are accepted as they were last listed.
     Approve {
-        /// Only with this hash; its first hexadecimal digits are enough.
+        /// Approves only the version with this hash; its first hexadecimal digits are enough.
         hash: Option<String>,
     },
     /// The definitions are refused as they were last listed.
@@ -32,10 +33,10 @@ pub enum ApprovalDecision {
     Forget,
 }
 
-/// The reason why nothing was done.
+/// The reason why a decision was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
-    /// Nothing of that name was listed.
+    /// No definition of this name was listed.
     #[error(
         "{subject} is not in the registry: it was never listed, or not since its pin was reset; see `mcpmon registry list`"
     )]
@@ -43,7 +44,7 @@ pub enum DecideError {
         /// The named subject.
         subject: String,
     },
-    /// The definition changed meanwhile.
+    /// The definition has changed since its hash was copied.
     #[error("{subject} is {seen} now, not {hash}; look at it with `mcpmon registry show {subject}`")]
     Differs {
         /// The named subject.
@@ -53,20 +54,21 @@ pub enum DecideError {
         /// The listed hash.
         seen: String,
     },
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// `SERVER:NAME`, as events and commands call a definition.
+/// Returns `SERVER:NAME`, the form in which events and commands name a definition.
 pub fn name(key: &DefinitionKey) -> String {
     format!("{}:{}", key.identity.server, key.name)
 }
 
-/// Carries `word` out for what `subject` names, and says for what and which events tell of it.
+/// Carries `word` out for the definitions that `subject` names. Returns their names, and the events that record the
+/// decision.
 ///
 /// # Errors
-/// Returns an error if nothing is named so, or it is another by now: then nothing was changed of that one.
+/// Returns an error if no definition matches, or if one has another hash now; that one was not changed.
 pub fn decide(
     store: &mut Store,
     now: Timestamp,
@@ -80,7 +82,7 @@ pub fn decide(
         ..Selection::default()
     };
     let mut records = store.definitions(&selection)?;
-    // `SERVER:` are the instructions. A tool without a name is accepted with all of its server, or not at all.
+    // `SERVER:` means the instructions. A tool with an empty name is accepted with its whole server only.
     if subject.name.as_deref() == Some("") {
         records.retain(|record| record.key.kind == DefinitionKind::Instructions);
     }

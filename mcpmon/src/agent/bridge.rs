@@ -1,5 +1,5 @@
-//! `mcpmon bridge`: the process behind `mcpmon wrap --url` that stands in the place of a server's own. It is told what
-//! to do by a variable: whoever lists processes sees no secret.
+//! `mcpmon bridge`: the process that `mcpmon wrap --url` starts in place of a local server. Its settings come in an
+//! environment variable, so that a list of processes shows no secret.
 
 use std::{
     env,
@@ -23,12 +23,12 @@ use tokio::{
 
 use super::remote::{Header, HeaderError, RemoteDestination, ServerTransport};
 
-/// The verb.
+/// The subcommand.
 pub const VERB: &str = "bridge";
-/// The variable that says what to do.
+/// The variable that holds the settings.
 pub const SETTINGS: &str = "MCPMON_BRIDGE";
 
-/// The reason why there is no bridge any more.
+/// The reason why the bridge did not start or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeVerbError {
     /// The command was started by hand.
@@ -43,7 +43,7 @@ pub enum BridgeVerbError {
     /// A header.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// This process.
+    /// This process could not set itself up.
     #[error("failed to start")]
     Start(#[from] io::Error),
     /// The bridge ended early.
@@ -59,14 +59,14 @@ struct BridgeSettings {
     headers: Vec<(String, String)>,
     tls_fingerprint: Option<Digest>,
     max_message: usize,
-    /// Number of the descriptor that tells the wrapper of certificates that are not the pinned one.
+    /// Number of the descriptor on which the wrapper reads of certificates that are not the pinned one.
     certificates: Option<i32>,
 }
 
-/// Bytes in which a certificate is told.
+/// Length of a line about a certificate, bytes.
 pub(super) const TOLD: usize = "sha256:\n".len() + 64;
 
-/// A certificate, as the wrapper is told of it: no longer than what a pipe takes at once.
+/// Formats a certificate for the wrapper; the line fits in one atomic write to a pipe.
 pub(super) fn line(shown: &Digest) -> Vec<u8> {
     format!("{shown}\n").into_bytes()
 }
@@ -91,7 +91,7 @@ pub(super) fn settings(
     text.into()
 }
 
-/// The descriptor of that number, of which it has another one: it never waits on it.
+/// Opens the descriptor `number` anew, as one that never blocks; the flags of the original do not change.
 fn certificates(number: i32) -> io::Result<File> {
     File::options()
         .write(true)
@@ -99,15 +99,15 @@ fn certificates(number: i32) -> io::Result<File> {
         .open(format!("/proc/self/fd/{number}"))
 }
 
-/// Carries messages between standard streams and a server, until one of them ends.
+/// Carries messages between the standard streams and a server, until one of them ends.
 ///
 /// # Errors
-/// Returns an error if it cannot, or has to end early.
+/// Returns an error if the bridge cannot start, or has to end early.
 pub fn run() -> Result<(), BridgeVerbError> {
     let settings = env::var(SETTINGS).map_err(|_unset| BridgeVerbError::Alone)?;
     let settings: BridgeSettings = serde_json::from_str(&settings).map_err(BridgeVerbError::Settings)?;
     let certificates = settings.certificates.map(certificates).transpose()?;
-    // The credentials in its memory and environment are nobody else's.
+    // Other processes of this user must not read the credentials in its memory and environment.
     prctl::set_dumpable(false).map_err(io::Error::from)?;
     let headers = settings.headers.iter();
     let asking = ServerEndpoint {
@@ -140,7 +140,7 @@ pub fn run() -> Result<(), BridgeVerbError> {
         let input = Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
         let output = Sender::from_owned_fd(io::stdout().as_fd().try_clone_to_owned()?)?;
         let refused = move |shown: &Digest| {
-            // What does not get through now is told with the next request.
+            // A line that is not written now is written again at the next request.
             if let Some(mut told) = certificates.as_ref() {
                 drop(told.write(&line(shown)));
             }

@@ -1,7 +1,8 @@
-//! Signed answers to held calls: who has the key is shown a call whole, and answers it once.
+//! Signed answers to held calls over HTTP: the holder of the key reads a whole call, and answers it once.
 //!
-//! A post is signed as the Standard Webhooks specification has it. An answer names the call by its whole id, the hash of its
-//! arguments and the end of its time, so that it can be an answer to nothing else; the store takes one answer to a call.
+//! A post is signed as in the Standard Webhooks specification. An answer contains the call's full id, the hash of its
+//! arguments and the time at which it expires, so that it cannot be applied to another call; the store accepts one
+//! answer to a call.
 
 use mcpmon_http::{PostAnswer, SignedPost};
 use mcpmon_model::{CallAnswer, HeldCall, Timestamp};
@@ -9,20 +10,21 @@ use mcpmon_store::{SigningKey, json::rfc3339};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The difference between the clocks of both sides, and the time a post may take, seconds.
+/// Most seconds between the time of a post and this host's clock: for the difference of the clocks and the time in
+/// transit.
 const MAX_SKEW_SECONDS: i64 = 300;
 
 /// The body of a post.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CallbackBody {
-    /// The whole id of the call.
+    /// The full id of the call.
     held_call: String,
-    /// The answer; without one the call is shown.
+    /// The answer; `None` to read the call.
     answer: Option<AnswerWord>,
-    /// The hash of its arguments, as it was shown.
+    /// The hash of the call's arguments, as it was read.
     arguments_sha256: Option<String>,
-    /// The end of its time, as it was shown.
+    /// The time at which the call expires, as it was read.
     expires: Option<String>,
 }
 
@@ -45,21 +47,21 @@ impl From<AnswerWord> for CallAnswer {
     }
 }
 
-/// The calls that wait, and the place where they are answered.
+/// The calls that wait for an answer, and the way to answer them.
 pub trait AnswerableCalls {
-    /// The call that waits with this id.
+    /// Returns the call that waits with this id.
     ///
     /// # Errors
-    /// Returns the reason why that cannot be told.
+    /// Returns the reason why calls cannot be looked up.
     fn find(&self, id: &str) -> Result<Option<HeldCall>, String>;
 
-    /// The call as one JSON object.
+    /// Returns the call as a JSON object.
     fn shown(&self, held: &HeldCall) -> Map<String, Value>;
 
-    /// Keeps the answer.
+    /// Records the answer.
     ///
     /// # Errors
-    /// Returns the reason why it is not taken.
+    /// Returns the reason why the answer is not accepted.
     fn answer(&self, held: &HeldCall, answer: CallAnswer) -> Result<(), String>;
 }
 
@@ -89,7 +91,7 @@ fn replied(
     questions: &impl AnswerableCalls,
 ) -> Result<Map<String, Value>, (u16, String)> {
     let refused = |status: u16, reason: &str| (status, reason.to_owned());
-    // One reason for all: it says nothing to who has no key.
+    // The same reason for every fault, so that a sender without the key learns nothing.
     let unsigned = || refused(401, "the signature does not fit, or its time is not now");
     let seconds: i64 = post.timestamp.parse().map_err(|_not_a_number| unsigned())?;
     let is_fresh = (now.0 / 1_000_000_000).abs_diff(seconds) <= MAX_SKEW_SECONDS.unsigned_abs();
@@ -277,7 +279,7 @@ mod tests {
             assert!(!answer.json.contains("mail"), "{answer:?}");
         }
         assert!(waiting.answers.borrow().is_empty());
-        // Several signatures, as while a key is exchanged.
+        // Several signatures, as during a change of keys.
         let two = SignedPost {
             signature: format!("v1,AAAA {}", good.signature),
             ..good

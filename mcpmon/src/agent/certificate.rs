@@ -1,11 +1,11 @@
-//! The event about a server that shows another certificate than the pinned one, whichever component saw it.
+//! The event that a server shows another certificate than the pinned one; several components report it.
 
 use mcpmon_model::{Action, Digest, Event, EventKind, Layer, Severity, Timestamp};
 
-/// The rule by which another certificate is refused.
+/// The rule that refuses another certificate.
 const RULE: &str = "tls_fingerprint";
 
-/// The server at `url` shows `shown` where `pinned` is what it may show.
+/// Builds the event: the server at `url` shows the certificate `shown`, and only `pinned` is allowed.
 pub(super) fn mismatch(now: Timestamp, url: String, pinned: Digest, shown: Digest) -> Event {
     let kind = EventKind::TlsMismatch {
         url,

@@ -39,7 +39,7 @@ const MAX_REQUEST: u64 = 64 << 10;
 const MAX_ANSWER: u64 = 16 << 20;
 /// Connections served at a time.
 const MAX_CLIENTS: usize = 32;
-/// The time a client waits for an answer. A self-test takes about a second.
+/// The time for which a client waits for an answer. A self-test takes about a second.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request of a client.
@@ -55,7 +55,7 @@ pub enum DaemonRequest {
         /// The server.
         server: ServerId,
     },
-    /// Accept a server as it was when it was last refused, beside what is accepted. Root only.
+    /// Accept a server as it was when it was last refused, in addition to the accepted state. Root only.
     TrustPins {
         /// The server.
         server: ServerId,
@@ -67,7 +67,7 @@ pub enum DaemonRequest {
         /// Its content.
         digest: Digest,
     },
-    /// A person's word on definitions. Root only.
+    /// A decision of a person about definitions. Root only.
     Decide {
         /// The definitions.
         subject: ApprovalSubject,
@@ -81,23 +81,23 @@ pub enum DaemonRequest {
         /// The answer.
         answer: CallAnswer,
     },
-    /// A person's word on a session, or on the host. Root only.
+    /// An order of a person about a session or the host. Root only.
     Kill {
         /// The order.
         word: kill::KillOrder,
     },
-    /// A wrapper introduces itself: the connection is its own from here on.
+    /// A wrapper introduces itself: from here on the connection belongs to that wrapper.
     Wrap {
         /// The introduction.
         hello: Hello,
     },
-    /// A wrapper that introduced itself brings what is to be kept: the connection is for that from here on.
+    /// A wrapper that introduced itself brings entries for the store: the connection is used for these from here on.
     Records {
         /// The introduction.
         hello: Hello,
     },
-    /// A wrapper that introduced itself asks why a process that it started must not run. The connection is for
-    /// that.
+    /// A wrapper that introduced itself asks why a process that it started must not run. The connection is used for
+    /// this question only.
     Fate {
         /// The wrapper's introduction.
         hello: Hello,
@@ -151,7 +151,8 @@ pub enum DaemonAnswer {
         /// The number of pin sets that were added.
         sets: usize,
     },
-    /// To [`DaemonRequest::Decide`], [`DaemonRequest::AnswerCall`] and [`DaemonRequest::ResetPins`]: what it was done for.
+    /// To [`DaemonRequest::Decide`], [`DaemonRequest::AnswerCall`] and [`DaemonRequest::ResetPins`]: the names of what
+    /// was changed.
     Decided(Vec<String>),
     /// The request was carried out.
     Done,
@@ -169,7 +170,7 @@ pub(crate) struct ControlRequest {
 /// The reason why the socket cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Another daemon answers there.
+    /// Another daemon listens there.
     #[error("a daemon is already listening on {}; stop it first, or name another socket with --socket", .0.display())]
     InUse(PathBuf),
     /// The directory or the socket cannot be made.
@@ -183,7 +184,7 @@ pub enum ListenError {
     },
 }
 
-/// The socket's file, removed when this is dropped: by a daemon that ends, and by one that does not start.
+/// The file of the socket. Dropping this removes the file: when the daemon ends, or fails to start.
 #[derive(Debug)]
 pub(crate) struct SocketFile(PathBuf);
 
@@ -201,10 +202,10 @@ impl Drop for SocketFile {
     }
 }
 
-/// Makes the socket, mode 0660, in a directory of mode 0755, both of `group` where there is one.
+/// Makes the socket with mode 0660, in a directory with mode 0755; the socket belongs to `group` if there is one.
 ///
 /// # Errors
-/// Returns an error if another daemon answers there, or the path cannot be made.
+/// Returns an error if another daemon listens there, or the path cannot be made.
 pub(crate) fn listen(path: &Path, group: Option<u32>) -> Result<(UnixListener, SocketFile), ListenError> {
     let failed = |source| ListenError::Make {
         path: path.to_owned(),
@@ -227,13 +228,13 @@ pub(crate) fn listen(path: &Path, group: Option<u32>) -> Result<(UnixListener, S
         std::os::unix::fs::chown(path, None, group).map_err(failed)?;
     }
     fs::set_permissions(path, fs::Permissions::from_mode(0o660)).map_err(failed)?;
-    // Only now: before that, nobody can connect, whatever the mode was.
+    // Clients can connect only from here on, so the earlier mode of the socket does not matter.
     let listener = start_listening(socket).map_err(failed)?;
     Ok((listener, file))
 }
 
-/// A socket with a name, at which nobody listens yet. Its mode is not made by the umask, which is that of every
-/// thread: files that others make meanwhile would get it.
+/// Binds a socket without listening on it. The mode is not set by the umask, because all threads share the umask: files
+/// that other threads make meanwhile would get it too.
 fn bind(path: &Path) -> io::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
@@ -314,7 +315,7 @@ impl Guest {
     }
 }
 
-/// Answers one request, or hands the connection of who keeps it back.
+/// Answers one request. Returns the connection instead if the request introduces a client that keeps it.
 async fn answer(
     stream: tokio::net::UnixStream,
     asked: mpsc::Sender<ControlRequest>,
@@ -330,7 +331,7 @@ async fn answer(
             Ok(request) if request.is_privileged() && !peer.as_ref().is_ok_and(|uid| *uid == 0) => {
                 DaemonAnswer::Error("only root may ask for this".to_owned())
             }
-            // It waits for an answer before it says more, so that nothing of it is in the buffer.
+            // A client that keeps its connection waits for an answer before it writes more, so the buffer is empty.
             Ok(request) => match Guest::of(&request) {
                 Some(guest) => {
                     let read = reader.into_inner().into_inner();
@@ -361,27 +362,27 @@ async fn ask(request: DaemonRequest, asked: mpsc::Sender<ControlRequest>) -> Dae
 /// The reason why a client got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody listens.
+    /// No daemon listens on this socket.
     #[error("no daemon is listening on {}", .0.display())]
     NotRunning(PathBuf),
-    /// Not allowed.
+    /// The user has no permission for the socket.
     #[error("no permission for {}", .0.display())]
     Permission(PathBuf),
-    /// The daemon takes too long.
+    /// The daemon did not answer in time.
     #[error("the daemon did not answer within {} s", CLIENT_TIMEOUT.as_secs())]
     Silent,
-    /// The conversation broke off.
+    /// Reading or writing failed.
     #[error("failed to talk to the daemon")]
     Io(#[source] io::Error),
-    /// The answer makes no sense.
+    /// The answer could not be parsed.
     #[error("the daemon's answer is not understood; is it of another version?")]
     Answer(#[source] serde_json::Error),
 }
 
-/// Asks the daemon at `path`.
+/// Sends a request to the daemon at `path`.
 ///
 /// # Errors
-/// Returns an error if there is none, it may not be asked, or it does not answer.
+/// Returns an error if no daemon listens, the user has no permission, or the daemon does not answer.
 pub fn request(path: &Path, request: &DaemonRequest) -> Result<DaemonAnswer, AskError> {
     let mut stream = UnixStream::connect(path).map_err(|error| {
         if error.kind() == io::ErrorKind::PermissionDenied {

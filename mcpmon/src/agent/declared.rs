@@ -1,4 +1,4 @@
-//! The servers that the policy declares, for the store: listings show those too that nobody used yet.
+//! Puts the servers that the policy declares into the store, so that listings show servers that were never used.
 
 use mcpmon_config::LoadedConfiguration;
 use mcpmon_detect::mask::{mask_arguments, mask_text};
@@ -6,7 +6,8 @@ use mcpmon_model::ServerType;
 use mcpmon_policy::Transport;
 use mcpmon_store::{DeclaredServer, Recorder, command_line};
 
-/// Tells the store which servers there are. The queue is empty at these times; a refusal shows in its status.
+/// Records the declared servers in the store. The queue is empty when this is called; a failure shows in the store's
+/// status.
 pub(super) fn declare(recorder: &Recorder, loaded: &LoadedConfiguration) {
     if recorder.declare(declared(loaded)).is_err() {
         tracing::warn!("the store does not know the declared servers");

@@ -1,4 +1,4 @@
-//! Adds to an event what only the host knows: executable and container of its process.
+//! Adds what only the host knows to an event: the executable and the container of its process.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,7 +11,7 @@ use mcpmon_kernel::container;
 use mcpmon_model::{ContainerRef, Event, ProcessId};
 use nix::libc;
 
-/// Remembers what it looked up for the latest processes and control groups.
+/// Looks up processes and control groups, and remembers the latest.
 #[derive(Debug)]
 pub(super) struct Describer {
     latest: VecDeque<(ProcessId, Facts)>,
@@ -28,7 +28,7 @@ struct Facts {
 const REMEMBERED: usize = 64;
 
 impl Describer {
-    /// Looks control groups up below the opened root of their hierarchy.
+    /// Looks control groups up below `root`, the open root directory of their hierarchy.
     pub(super) fn new(root: File) -> Self {
         Self {
             latest: VecDeque::new(),
@@ -36,8 +36,8 @@ impl Describer {
         }
     }
 
-    /// Fills in what is missing. Of a process that is gone only the container is known, by its control group where the kernel
-    /// told that.
+    /// Adds what the event lacks. For a process that is gone only the container can be known, from the `cgroup` that
+    /// the kernel reported.
     pub(super) fn describe(&mut self, event: &mut Event, process: ProcessId, cgroup: Option<u64>) {
         let facts = self.facts(process);
         if let Some(reference) = &mut event.process
@@ -51,7 +51,7 @@ impl Describer {
         }
     }
 
-    /// Forgets a process that executed another program, and looks its control group up while it is there.
+    /// Forgets the facts of a process that executed another program, and looks up its control group while that exists.
     pub(super) fn executed(&mut self, process: ProcessId, cgroup: u64) {
         self.latest.retain(|(known, _)| *known != process);
         self.containers.of_group(cgroup);
@@ -73,13 +73,13 @@ impl Describer {
     }
 }
 
-/// The containers of control groups, remembered: a group is gone soon after its container has ended, and its number is never
-/// that of another.
+/// The containers of control groups. They are remembered because a group disappears soon after its container has ended;
+/// the number of a group is never used again.
 #[derive(Debug)]
 struct Containers {
     root: File,
     known: HashMap<u64, Option<ContainerRef>>,
-    /// The numbers in `known`, the oldest first.
+    /// The keys of `known`, oldest first.
     order: VecDeque<u64>,
 }
 
@@ -95,7 +95,8 @@ impl Containers {
         }
     }
 
-    /// The container of the group with this number; `None` where it is no container's, or was gone before it was looked up.
+    /// Returns the container of the group with this number. Returns `None` if the group belongs to no container, or was
+    /// gone before it was first looked up.
     fn of_group(&mut self, id: u64) -> Option<ContainerRef> {
         if let Some(known) = self.known.get(&id) {
             return known.clone();
@@ -116,7 +117,7 @@ impl Containers {
     }
 }
 
-/// Returns whether the next look may do better: descriptors or memory ran out, or a signal came.
+/// Returns whether the lookup may succeed later: descriptors or memory ran out, or a signal came.
 fn is_passing(error: &io::Error) -> bool {
     let passing = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EINTR];
     error.raw_os_error().is_some_and(|errno| passing.contains(&errno))
@@ -129,10 +130,10 @@ mod tests {
     use super::*;
     use crate::agent::host;
 
-    /// A number that no control group has here.
+    /// A number that no control group of this host has.
     const GROUP: u64 = u64::MAX - 9;
 
-    /// One below a directory that is no hierarchy of control groups.
+    /// Returns a describer whose root is not the root of a hierarchy of control groups.
     fn describer() -> Describer {
         Describer::new(File::open("/").expect("the root directory"))
     }

@@ -1,5 +1,5 @@
-//! Asks declared remote servers what they offer, before anybody else does: what they say is judged, registered and
-//! pinned as if a client had asked.
+//! Discovery: asks declared remote servers for their lists before a client does. Their answers are judged, registered
+//! and pinned as if a client had asked.
 
 use std::{io, sync::Arc, thread, time::Duration};
 
@@ -28,23 +28,23 @@ use super::{
     wrap,
 };
 
-/// Servers that are asked at a time.
+/// Servers that are asked at the same time.
 const AT_ONCE: usize = 4;
-/// Soonest after one round that another begins, however often the policy changes.
+/// Shortest time between two rounds, however often the policy changes.
 const PAUSE: Duration = Duration::from_secs(2);
-/// The name of the agent in its requests.
+/// The name of the agent in these requests.
 const AGENT: &str = "mcpmon";
 
-/// Asks again and again, until it is dropped.
+/// The task that asks the servers in rounds, until this is dropped.
 #[derive(Debug)]
 pub(super) struct DiscoveryTask(watch::Sender<Arc<LoadedConfiguration>>);
 
 impl DiscoveryTask {
-    /// Asks the servers that `servers` knows, as `loaded` says; on a thread of its own, because to judge may take a
-    /// moment. It ends where there are no more `servers`.
+    /// Starts a thread that asks the declared servers in the rounds that `loaded` prescribes. The thread is separate
+    /// because judging can take long. It ends when `servers` returns `None`.
     ///
     /// # Errors
-    /// Returns an error if there can be no thread.
+    /// Returns an error if the runtime or the thread cannot be started.
     pub(super) fn start(
         loaded: Arc<LoadedConfiguration>,
         servers: impl Fn() -> Option<Arc<dyn Servers>> + Send + 'static,
@@ -61,7 +61,7 @@ impl DiscoveryTask {
         Ok(Self(sender))
     }
 
-    /// Another policy holds: all are asked anew.
+    /// Installs another policy, and asks all servers anew.
     pub(super) fn install(&self, loaded: Arc<LoadedConfiguration>) {
         self.0.send_replace(loaded);
     }
@@ -110,7 +110,7 @@ async fn round(servers: &Arc<dyn Servers>, policy: &Arc<Policy>) {
 }
 
 async fn ask(servers: &dyn Servers, policy: &Policy, id: &ServerId) {
-    // One that nobody may use is not asked either.
+    // A server that the policy refuses to clients is not asked either.
     let refused = admission(policy, id).denial(id).is_some();
     if refused && policy.mode == Mode::Enforce {
         return;
@@ -134,17 +134,17 @@ async fn ask(servers: &dyn Servers, policy: &Policy, id: &ServerId) {
     match list(destination.asking(Vec::new(), policy.limits.max_line), way).await {
         Ok(offer) => block_in_place(|| tell(offer.turns, &*guard, policy)),
         Err(ClientError { url, fault }) if fault.is_login() => {
-            // Its lists are read with the first request of a client that has one.
+            // A server that needs a login is listed with the first request of a client that has one.
             tracing::info!(server = %id, url, "a server needs a login: it is listed when a client asks it");
         }
         Err(ClientError { fault, .. }) => guard.failed(clock::now(), &unanswered(fault)),
     }
 }
 
-/// Has a guard judge what was said, as if a client had asked. What it makes of the answers nobody sees.
+/// Has a guard judge the answers as if a client had asked for them. The output of the guard is dropped.
 ///
-/// All is said before any of it is judged: a client may have heard something newer by then. So every answer is of the
-/// time when it was asked for.
+/// All answers have arrived before the first is judged, and a client may have received a newer one by then. So each
+/// answer is judged with the time of its request.
 fn tell(turns: Vec<RequestAndAnswer>, guard: &dyn ServerGuard, policy: &Policy) {
     let limits = wrap::limits(policy.limits);
     let mut session = HttpSession::new(limits, ServerKnowledge::default());
@@ -162,7 +162,7 @@ fn tell(turns: Vec<RequestAndAnswer>, guard: &dyn ServerGuard, policy: &Policy) 
             continue;
         };
         let mut response = HttpResponse::to_post(limits, 200, Some("application/json"), forward.waiting);
-        // A response that is no stream is read at its end, whatever is said of it until then.
+        // The body of a response that is not a stream is read at its end, so the flow until then does not matter.
         let _flow = guard.push(now, &mut session, &mut response, &turn.answer, &mut out);
         guard.end(now, &mut session, &mut response, &mut out);
     }

@@ -38,12 +38,12 @@ pub struct DoctorFinding {
     pub remedy: Option<String>,
 }
 
-/// The state of a subject.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoctorVerdict {
-    /// As it must be.
+    /// The subject is as it should be.
     Good,
-    /// Something is lost, and what is left works.
+    /// A part does not work, and the rest does.
     Degraded,
     /// The daemon cannot work.
     Broken,
@@ -85,8 +85,8 @@ fn unknown(subject: &str, detail: impl Into<String>) -> DoctorFinding {
     DoctorFinding::new(subject, DoctorVerdict::Unknown, detail)
 }
 
-/// Looks at everything. With a daemon on `socket` its own self-test is run; without one the programs are
-/// loaded for a moment, where privileges allow it.
+/// Makes all checks. With a daemon on `socket`, its own self-test is run; without one, the kernel programs are loaded
+/// for a moment if privileges allow it.
 pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFinding> {
     let missing = preflight::missing();
     let mut findings = prerequisites(&missing);
@@ -133,7 +133,7 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
     findings
 }
 
-/// Checks the tap of a host that wants one.
+/// Checks the tap, if the daemon has one.
 fn tap(status: &Status) -> Option<DoctorFinding> {
     let subject = "tap";
     if let Some(cause) = status.degraded.get(subject) {
@@ -152,7 +152,7 @@ fn tap(status: &Status) -> Option<DoctorFinding> {
     Some(finding)
 }
 
-/// Checks the bundle of a host that takes one.
+/// Checks the policy bundle, if the host uses one.
 fn policy_bundle(status: &Status) -> Option<DoctorFinding> {
     let bundle = status.policy.bundle.as_ref()?;
     let subject = "policy bundle";
@@ -197,13 +197,13 @@ fn cgroup() -> DoctorFinding {
     }
 }
 
-/// Checks the ways of refusing starts on this host: the one in use, and the requirements of a stricter one.
+/// Describes how starts are refused on this host: the way in use, and what a stricter one requires.
 fn exec_gate(policy: &Policy) -> DoctorFinding {
     let lsm = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
     good("exec gate", rungs::rungs(policy, &lsm))
 }
 
-/// Checks that connections can be cut that are open when a rule comes.
+/// Checks that connections that are open when a rule is added can be closed.
 fn open_connections() -> DoctorFinding {
     const NAME: &str = "open connections";
     match sockets::can_end() {
@@ -217,7 +217,7 @@ fn open_connections() -> DoctorFinding {
     }
 }
 
-/// Checks that servers can be kept away from the processes of others.
+/// Checks that servers can be kept from accessing processes of others.
 fn isolation() -> DoctorFinding {
     match Domain::new() {
         Ok(_) => good("server isolation", "wrapped servers start in a Landlock domain: they cannot reach into processes of others",
@@ -228,8 +228,8 @@ fn isolation() -> DoctorFinding {
     }
 }
 
-/// Judges a kernel without these parts of a sandbox. UDP is the newest, and nobody misses it who has not switched the
-/// network off.
+/// Judges a kernel that lacks these features of a sandbox. UDP is the newest one, and only servers with `network: off`
+/// need it.
 fn sandbox(unsupported: &[SandboxFeature]) -> DoctorFinding {
     let subject = "server sandbox";
     if unsupported.contains(&SandboxFeature::Files) {
@@ -281,7 +281,7 @@ fn configuration(loaded: &Result<LoadedConfiguration, ConfigError>) -> DoctorFin
     }
 }
 
-/// Judges the sandbox of each declared server: what this kernel would not keep it from.
+/// Checks the sandbox of each declared server for restrictions that this kernel cannot enforce.
 fn declared_sandboxes(policy: &Policy, unsupported: &[SandboxFeature]) -> Vec<DoctorFinding> {
     let declared = policy.servers.iter().filter(|server| !server.sandbox.is_open());
     declared
@@ -328,7 +328,7 @@ fn declared_sandboxes(policy: &Policy, unsupported: &[SandboxFeature]) -> Vec<Do
         .collect()
 }
 
-/// Tells of the running servers that wrappers started in a sandbox.
+/// Reports the running servers that wrappers started in a sandbox.
 fn running_sandboxes(servers: &[RunningServer]) -> Vec<DoctorFinding> {
     let sandboxed = servers
         .iter()
@@ -370,7 +370,7 @@ fn daemon(error: &AskError) -> DoctorFinding {
     }
 }
 
-/// Examines what is in force without a daemon. It is tried before programs are loaded that refuse the same address.
+/// Checks what is enforced without a daemon. Runs before `trial`, whose programs refuse the same address.
 fn kernel_state(bpffs: &Path) -> DoctorFinding {
     const NAME: &str = "kernel state";
     let directory = bpffs.display();

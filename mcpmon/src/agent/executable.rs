@@ -1,4 +1,4 @@
-//! A file that is to be trusted as an executable, as servers outside every container see it.
+//! Hashing of a file that is to be trusted as an executable, under the path that servers outside containers see.
 
 use std::{
     io,
@@ -8,13 +8,13 @@ use std::{
 use mcpmon_model::PinnedFile;
 use mcpmon_pins::{FileError, FileHasher, Root};
 
-/// The host's files, as seen also from a container that shares its processes.
+/// The host's root directory, reachable from a container that shares the host's processes too.
 const HOST: &str = "/proc/1/root";
 
-/// The reason why there is no executable to trust.
+/// The reason why the executable cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutableError {
-    /// The host's files cannot be seen.
+    /// The host's files cannot be accessed.
     #[error("cannot look into the root directory")]
     Host(#[source] io::Error),
     /// There is no such file.
@@ -37,12 +37,12 @@ pub enum ExecutableError {
     },
 }
 
-/// Reads the file that `path` leads to, over symbolic links: pins name the file itself.
+/// Hashes the file at `path`. Follows symbolic links, because pins name the file itself.
 ///
 /// # Errors
-/// Returns an error if it is not there or cannot be hashed.
+/// Returns an error if the file does not exist or cannot be hashed.
 pub fn read(path: &Path) -> Result<PinnedFile, ExecutableError> {
-    // Some hosts let nobody look into their first process; outside a container this root is the same.
+    // Some hosts forbid access to their first process. Outside a container the own root is the same directory.
     let host = Root::at(Path::new(HOST)).or_else(|_denied| Root::at(Path::new("/")));
     let host = host.map_err(ExecutableError::Host)?;
     read_in(&host, path)

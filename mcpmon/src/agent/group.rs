@@ -2,10 +2,10 @@
 
 use std::fs;
 
-/// Its name.
+/// The name of the group.
 pub const GROUP: &str = "mcpmon";
 
-/// Its number; `None` where the host has no such group.
+/// Returns the number of the group; `None` if the host has no such group.
 ///
 /// `/etc/group` is read directly: a static binary cannot load the modules that getgrnam(3) needs.
 pub fn find() -> Option<u32> {

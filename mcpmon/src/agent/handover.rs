@@ -1,4 +1,4 @@
-//! Notes of a daemon for the next one, kept in the kernel: the meaning of the numbers in the kernel's tables.
+//! Notes that a daemon leaves in the kernel for the next one: the meaning of the numbers in the kernel's tables.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,26 +22,26 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Handover {
     /// Version of the daemon.
     pub(crate) version: String,
-    /// Since when the programs are attached without a gap, RFC 3339.
+    /// The time since which the programs are attached without a gap, RFC 3339.
     pub(crate) since: String,
-    /// True if the daemon was stopped in good order.
+    /// True if the daemon was stopped in an orderly way.
     pub(crate) stopped: bool,
-    /// Numbers of rules and lists.
+    /// Numbers of the rules and lists in the kernel's tables.
     pub(crate) numbering: Numbering,
     /// Addresses of names in the tables.
     resolved: BTreeSet<(String, IpAddr)>,
-    /// Those that only other processes were told, with the server and the time.
+    /// Addresses from DNS answers to other processes: the name, the address, the DNS server and the time.
     followed: Vec<(String, IpAddr, IpAddr, i64)>,
     /// Followed servers by the numbers in entries of processes.
     instances: BTreeMap<u32, Former>,
     /// Servers by the numbers of refused files.
     pub(crate) refused: BTreeMap<u32, ServerId>,
-    /// Counters of what was lost, as far as that was told.
+    /// Counters of losses, up to the values that were reported.
     pub(crate) told: BTreeMap<u32, u64>,
 }
 
 impl Handover {
-    /// New ones, of programs that are attached now.
+    /// Returns new notes, for programs that were attached now.
     pub(crate) fn new(since: String) -> Self {
         Self {
             since,
@@ -49,7 +49,7 @@ impl Handover {
         }
     }
 
-    /// Reads notes; `None` where they are none of this kind.
+    /// Parses notes. Returns `None` if `notes` is not valid JSON of this form.
     pub(crate) fn parse(notes: &[u8]) -> Option<Self> {
         serde_json::from_slice(notes).ok()
     }
@@ -93,17 +93,17 @@ impl Handover {
             .collect()
     }
 
-    /// Takes the servers that are followed now.
+    /// Replaces the followed servers.
     pub(crate) fn set_instances(&mut self, followed: impl Iterator<Item = (InstanceId, Former)>) {
         self.instances = followed.map(|(number, former)| (number.0, former)).collect();
     }
 
-    /// Returns whether a server of this number is noted.
+    /// Returns whether a server with this number is noted.
     pub(crate) fn knows(&self, number: InstanceId) -> bool {
         self.instances.contains_key(&number.0)
     }
 
-    /// The number of a server whose file is refused.
+    /// Returns the number of a server whose file is refused, a new one if necessary.
     pub(crate) fn number(&mut self, server: &ServerId) -> u32 {
         if let Some((number, _)) = self.refused.iter().find(|(_, known)| *known == server) {
             return *number;

@@ -1,4 +1,4 @@
-//! Health: the degraded components and the times since which they are; a change is an event.
+//! Health of the daemon: its degraded components and the events about changes.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Takes note of a component: `cause` says why it does not work, `None` that it does. Returns the event
-    /// where that is news.
+    /// Records the state of a component: `cause` says why it does not work, `None` means that it works. Returns an
+    /// event if the state changed.
     pub(crate) fn note(&mut self, now: Timestamp, component: &str, cause: Option<String>) -> Option<Event> {
         let (kind, severity) = match cause {
             Some(cause) => {

@@ -1,22 +1,23 @@
-//! Calls that wait for a person: which ones there are, and a person's answer. Whoever has the store carries it out.
+//! Held calls, which wait for a person's answer: their list, and the answer. The process that has the store open
+//! records the answer.
 
 use mcpmon_model::{AnsweredCall, CallAnswer, HeldCall, Timestamp};
 use mcpmon_store::{Answering, QueryError, Store, StoreError, StoreReader};
 
 use super::host;
 
-/// The reason why a call is not answered.
+/// The reason why a call was not answered.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
-    /// There is no such call.
+    /// No call with this id waits.
     #[error(
         "no call waits with the id {0}: it was taken back, its time ran out, or there never was one; see `mcpmon approvals list`"
     )]
     Unknown(String),
-    /// There is more than one.
+    /// More than one id begins so.
     #[error("more than one call has an id that begins with `{0}`; see `mcpmon approvals list`")]
     Ambiguous(String),
-    /// Somebody was faster.
+    /// Another person has answered before.
     #[error("call {id} was answered already: {answer} by {by}", answer = answer_word(*.answer))]
     Known {
         /// The id.
@@ -26,12 +27,12 @@ pub enum AnswerError {
         /// The person.
         by: String,
     },
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The word for an answer.
+/// Returns the words for an answer.
 pub const fn answer_word(answer: CallAnswer) -> &'static str {
     match answer {
         CallAnswer::Once => "allowed once",
@@ -40,7 +41,7 @@ pub const fn answer_word(answer: CallAnswer) -> &'static str {
     }
 }
 
-/// Returns the calls that wait for a person at `now`, oldest first: those whose processes live.
+/// Returns the calls that wait at `now` and whose processes live, oldest first.
 ///
 /// # Errors
 /// Returns an error if the store cannot be read.
@@ -52,11 +53,11 @@ pub fn waiting(reader: &StoreReader, now: Timestamp) -> Result<Vec<HeldCall>, Qu
         .collect())
 }
 
-/// Keeps a person's answer to the call whose id begins with `digits`, and returns the call. The process that holds it
-/// hears of the answer within a second, and records what becomes of it.
+/// Records a person's answer to the call whose id begins with `digits`, and returns the call. The process that holds
+/// the call notices the answer within a second, and records the outcome.
 ///
 /// # Errors
-/// Returns an error if no call waits with this id: then nothing was changed.
+/// Returns an error if no single call waits with this id, or it was answered; nothing was changed then.
 pub fn answer(
     store: &mut Store,
     now: Timestamp,

@@ -1,4 +1,4 @@
-//! Hooks of clients: what a client tells a hook before it runs a tool of its own, and how a hook answers.
+//! Hooks of clients: the input that a client gives a hook before it runs one of its own tools, and the hook's answer.
 
 use mcpmon_config::Trust;
 use mcpmon_detect::session::session;
@@ -14,11 +14,11 @@ use super::{
 
 /// Longest input that is read, bytes: as long as the longest message.
 pub const MAX_INPUT_BYTES: u64 = 16 << 20;
-/// Exit status by which a client is told to stop the tool. Of any other one it takes no notice.
+/// Exit status that tells a client to stop the tool. Clients ignore any other status but 0.
 const STOPS: u8 = 2;
-/// The name that a command in Cursor is judged by.
+/// The tool name under which a shell command in Cursor is judged.
 const CURSOR_SHELL: &str = "Shell";
-/// Rules about servers and what they listed: a client's own tools are listed nowhere.
+/// Rules about servers and their lists: a client's own tools are in no list.
 const ABOUT_SERVERS: [&str; 3] = ["server_policy", "undeclared_server", "unknown_tool"];
 
 /// A client with hooks.
@@ -34,7 +34,7 @@ pub enum HookClient {
     Gemini,
 }
 
-/// A call of a client's own tool.
+/// A call of one of a client's own tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeCall {
     /// The tool.
@@ -45,7 +45,7 @@ pub struct NativeCall {
     pub id: Option<String>,
 }
 
-/// The reason why an input is none.
+/// The reason why an input cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HookInputError {
     /// The input is no JSON.
@@ -79,7 +79,7 @@ pub struct HookAnswer {
 }
 
 impl HookClient {
-    /// Returns its name in events, where a server's would be.
+    /// Returns the client's name in events, in the place of a server's name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -89,13 +89,13 @@ impl HookClient {
         }
     }
 
-    /// Returns the id by which its own tools are judged and recorded.
+    /// Returns the server id under which the client's own tools are judged and recorded.
     pub fn server(self) -> ServerId {
         ServerId::new(self.as_str()).unwrap_or_else(|_| unreachable!("the names above are ids"))
     }
 
-    /// Reads what it tells; `None` where nothing is to be judged: another event, or a tool of an MCP server, which is
-    /// judged where it reaches that server.
+    /// Parses the client's input. Returns `None` if nothing is to be judged: another event, or a tool of an MCP server,
+    /// which is judged on its way to that server.
     ///
     /// # Errors
     /// [`HookInputError`].
@@ -120,7 +120,7 @@ impl HookClient {
                 let tool = text("tool_name").ok_or_else(|| missing("tool_name"))?;
                 let arguments = match input.get("tool_input") {
                     Some(arguments @ Value::Object(_)) => arguments.clone(),
-                    // Codex's `apply_patch` has its patch as it is.
+                    // Codex gives the patch of `apply_patch` as a string.
                     Some(Value::String(text)) => json!({"input": text}),
                     Some(_) | None => return Err(missing("tool_input")),
                 };
@@ -144,7 +144,7 @@ impl HookClient {
         })
     }
 
-    /// Returns whether its hooks can let it ask its user about a tool.
+    /// Returns whether the client's hooks can make it ask its user about this tool.
     pub fn can_ask(self, tool: &str) -> bool {
         match self {
             Self::ClaudeCode => true,
@@ -153,7 +153,7 @@ impl HookClient {
         }
     }
 
-    /// Words that the client is to ask its user about a call.
+    /// Builds the answer that makes the client ask its user about a call.
     pub fn ask(self, opinion: &Opinion) -> HookAnswer {
         let reason = format!("[mcpmon] {} (rule {})", opinion.reason, opinion.rule);
         let output = match self {
@@ -170,8 +170,8 @@ impl HookClient {
         }
     }
 
-    /// Words the verdict on a call. What is not stopped is left to the client, whose own questions and rules it still
-    /// passes.
+    /// Builds the answer for a verdict. A call that is not stopped is left to the client, which still applies its own
+    /// questions and rules.
     pub fn answer(self, stopped: Option<(&Opinion, Option<EventId>)>) -> HookAnswer {
         let Some((opinion, event)) = stopped else {
             return HookAnswer {
@@ -202,7 +202,7 @@ impl HookClient {
         }
     }
 
-    /// Words that a call could not be judged: it is stopped where the policy is to fail closed.
+    /// Builds the answer for a call that could not be judged: the call is stopped if the policy fails closed.
     pub fn unjudged(self, reason: &str, fail_closed: bool) -> HookAnswer {
         HookAnswer {
             output: None,
@@ -215,8 +215,8 @@ impl HookClient {
     }
 }
 
-/// Returns the verdict on a native call, by the opinions of all rules but those about servers: the one that decides, if
-/// any has something against it.
+/// Returns the verdict on a native call by all rules but those about servers, and the opinion that decides, if any rule
+/// objects.
 pub fn verdict(opinions: &[Opinion], observes: bool) -> (UseOutcome, Option<&Opinion>) {
     use mcpmon_policy::Decision;
     let counts = |opinion: &&Opinion| !ABOUT_SERVERS.contains(&opinion.rule.as_str());
@@ -236,7 +236,7 @@ pub fn verdict(opinions: &[Opinion], observes: bool) -> (UseOutcome, Option<&Opi
     }
 }
 
-/// Records an event where a wrapper of this session would have.
+/// Records an event in the daemon or store that a wrapper of this session would use.
 ///
 /// # Errors
 /// Returns an error if the policy cannot be used, or there is neither a daemon nor a store.

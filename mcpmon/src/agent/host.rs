@@ -1,5 +1,4 @@
-//! Live processes of the host: who descends from whom, signals, and whether a number still means the same
-//! process.
+//! Live processes of the host: their ancestors, signals to them, and whether a process id still means the same process.
 
 use std::{
     fs,
@@ -16,7 +15,7 @@ use nix::{
     unistd::{Pid, SysconfVar, sysconf},
 };
 
-/// Bytes of what the kernel says of a process, nearly always; and never as many.
+/// Usual length of a file in `/proc/PID`, and a length that no such file reaches; bytes.
 const USUAL: usize = 2048;
 const LONGEST: u64 = 1 << 20;
 /// Longest chain of ancestors that is climbed.
@@ -29,32 +28,33 @@ pub(crate) struct Stat {
     pub(crate) comm: String,
     /// Parent.
     pub(crate) parent: u32,
-    /// Its part in a terminal.
+    /// Whether it leads the foreground group of a terminal.
     pub(crate) terminal: Terminal,
     /// Processor time of all its threads, in user and kernel mode, in clock ticks.
     pub(crate) processor_ticks: u64,
     /// Start time since boot in clock ticks.
     pub(crate) start_ticks: u64,
-    /// Pages that it has in memory, those that it shares included.
+    /// Pages in memory, shared ones included.
     pub(crate) resident_pages: u64,
 }
 
-/// Reads `/proc/PID/stat`; `None` where there is no such process.
+/// Reads `/proc/PID/stat`. Returns `None` if there is no such process.
 pub(crate) fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&read_text(pid, "stat").ok()?)
 }
 
-/// A file of `/proc/PID`. A process may name itself with any bytes, which must not hide it.
+/// Reads a file of `/proc/PID`. A process can give itself a name that is not UTF-8, and must not become invisible by
+/// that.
 fn read_text(pid: u32, name: &str) -> io::Result<String> {
     let mut bytes = Vec::with_capacity(USUAL);
-    // Such a file has no length to be asked for.
+    // These files report a length of 0.
     let file = fs::File::open(format!("/proc/{pid}/{name}"))?;
     file.take(LONGEST).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns whether no process has `pid`. Where that cannot be told, it is taken to live: what holds for it
-/// must not end.
+/// Returns whether no process has `pid`. If this cannot be found out, the process counts as alive, because what is kept
+/// for a live process must not be removed.
 pub(crate) fn is_gone(pid: u32) -> bool {
     match read_text(pid, "stat") {
         Ok(_) => false,
@@ -64,7 +64,7 @@ pub(crate) fn is_gone(pid: u32) -> bool {
     }
 }
 
-/// The command name stands in parentheses and may itself contain any character.
+/// Parses the content of `/proc/PID/stat`. The command name is in parentheses, and may itself contain any character.
 fn parse_stat(text: &str) -> Option<Stat> {
     let (before, after) = (text.find('(')?, text.rfind(')')?);
     let fields: Vec<&str> = text.get(after + 1..)?.split_ascii_whitespace().collect();
@@ -92,13 +92,13 @@ static TICKS_PER_SECOND: LazyLock<u64> = LazyLock::new(|| {
         .unwrap_or(100)
 });
 
-/// Nanoseconds of a clock tick.
+/// Returns the nanoseconds of a clock tick.
 pub(crate) fn tick() -> u64 {
     1_000_000_000 / *TICKS_PER_SECOND
 }
 
-/// A kernel record's process. Its start is rounded down to a tick, as `/proc` tells it, so that both name a
-/// process the same way.
+/// Returns the id of the process in a kernel record. Its start is rounded down to a clock tick, as in `/proc`, so that
+/// both sources give the same id.
 pub(crate) fn process_id(key: ProcessKey) -> ProcessId {
     ProcessId {
         pid: key.pid,
@@ -106,7 +106,7 @@ pub(crate) fn process_id(key: ProcessKey) -> ProcessId {
     }
 }
 
-/// Identity of the process that has `pid` now.
+/// Returns the id of the process that has `pid` now.
 pub(crate) fn identify(pid: u32) -> Option<ProcessId> {
     Some(ProcessId {
         pid,
@@ -114,7 +114,7 @@ pub(crate) fn identify(pid: u32) -> Option<ProcessId> {
     })
 }
 
-/// The process that started this one, and its ancestors, nearest first.
+/// Returns the parent of this process and its ancestors, nearest first.
 pub(crate) fn above() -> Vec<Ancestor> {
     chain(nix::unistd::getppid().as_raw().cast_unsigned())
 }
@@ -125,12 +125,12 @@ pub(crate) fn boot() -> String {
     id.unwrap_or_default().trim_end().to_owned()
 }
 
-/// Returns whether `process` still runs: its number has not been given to another one.
+/// Returns whether `process` still runs, and its number was not given to another process.
 pub(crate) fn is_alive(process: ProcessId) -> bool {
     identify(process.pid) == Some(process)
 }
 
-/// `process` and its ancestors, nearest first.
+/// Returns `process` and its ancestors, nearest first.
 pub(crate) fn ancestors(process: ProcessId) -> Vec<Ancestor> {
     chain(process.pid)
 }
@@ -155,7 +155,7 @@ fn chain(mut pid: u32) -> Vec<Ancestor> {
     chain
 }
 
-/// Signals a process, unless its number means another one by now.
+/// Signals a process, unless its number belongs to another process now.
 pub(crate) fn signal(process: ProcessId, signal: Signal) -> io::Result<()> {
     if !is_alive(process) {
         return Err(io::Error::from_raw_os_error(nix::libc::ESRCH));
@@ -164,7 +164,7 @@ pub(crate) fn signal(process: ProcessId, signal: Signal) -> io::Result<()> {
     kill(Pid::from_raw(pid), signal).map_err(io::Error::from)
 }
 
-/// Every process, in the order they were started.
+/// Returns all processes, in the order of their start.
 pub(crate) fn all() -> Vec<ProcessId> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -182,7 +182,8 @@ pub(crate) fn boot_to_wall() -> i64 {
     nanoseconds(ClockId::CLOCK_REALTIME) - nanoseconds(ClockId::CLOCK_BOOTTIME)
 }
 
-/// Returns the nanoseconds since boot, by the clock of the kernel's records. Without a clock, no record is later.
+/// Returns the nanoseconds since boot, by the clock of the kernel's records. Returns the maximum if the clock cannot be
+/// read, so that no record seems to be later.
 pub(crate) fn since_boot() -> u64 {
     match nanoseconds(ClockId::CLOCK_BOOTTIME) {
         0 => u64::MAX,
@@ -196,8 +197,8 @@ fn nanoseconds(clock: ClockId) -> i64 {
     })
 }
 
-/// Arguments of a running process, at most `limit` bytes of them. One that wrote a title over them leaves nothing but
-/// empty ones behind it, often hundreds: empty arguments at the end are left out.
+/// Returns the arguments of a running process, from at most `limit` bytes. A process that writes a title over its
+/// arguments often leaves hundreds of empty ones: empty arguments at the end are left out.
 pub(crate) fn arguments(pid: u32, limit: u64) -> Vec<String> {
     let mut bytes = Vec::new();
     let Ok(file) = fs::File::open(format!("/proc/{pid}/cmdline")) else {
@@ -219,7 +220,7 @@ fn split_arguments(bytes: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Real user id of a running process.
+/// Returns the real user id of a running process.
 pub(crate) fn uid(pid: u32) -> Option<u32> {
     let status = read_text(pid, "status").ok()?;
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;

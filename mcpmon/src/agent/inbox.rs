@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
-/// The sending side: as many as there are threads and tasks that talk to the engine.
+/// The sending side; each thread and task that sends to the engine has a clone.
 #[derive(Debug)]
 pub(crate) struct Sender<M> {
     queue: mpsc::Sender<M>,
@@ -27,7 +27,7 @@ pub(crate) struct Inbox<M> {
 #[error("the engine thread does not take messages")]
 pub(crate) struct Closed;
 
-/// A bounded queue of `capacity` messages.
+/// Makes a bounded queue of `capacity` messages.
 ///
 /// # Errors
 /// Returns an error if no socket pair can be made.
@@ -77,7 +77,7 @@ impl<M> Sender<M> {
     }
 
     fn wake(&self) {
-        // A full pipe means that a wake-up is already on its way.
+        // If the socket's buffer is full, a wake-up is already pending.
         let _already_awake = (&*self.waker).write(&[1]);
     }
 }
@@ -88,12 +88,12 @@ impl<M> Inbox<M> {
         self.wakes.as_fd()
     }
 
-    /// The next message, if there is one.
+    /// Returns the next message, if there is one.
     pub(crate) fn next(&mut self) -> Option<M> {
         self.queue.try_recv().ok()
     }
 
-    /// Takes the wake-ups off the descriptor; messages that come later wake again.
+    /// Reads all pending wake-ups from the descriptor; later messages wake again.
     pub(crate) fn acknowledge(&mut self) {
         let mut bytes = [0; 64];
         while self.wakes.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
@@ -129,7 +129,7 @@ mod tests {
         sender.send(1).await.expect("room");
         assert!(sender.try_send(9).is_err());
         let other = async { (inbox.next(), inbox.next()) };
-        // Both are tasks of one thread, on which the other one makes room.
+        // Both are tasks of one thread; the second makes room for the message of the first.
         let (sent, taken) = tokio::join!(sender.send(2), other);
         sent.expect("open");
         assert_eq!(taken, (Some(1), None));

@@ -1,4 +1,4 @@
-//! Inspection of offers: tool definitions in a text, or the lists of a server that is asked.
+//! Inspection of definitions: the tools in a JSON text, or the lists of a remote server.
 
 use std::io;
 
@@ -11,29 +11,29 @@ use serde_json::Value;
 
 pub use mcpmon_http::client::{PublishedCard, ServerOffer};
 
-/// One definition with what was found in it.
+/// A definition and the findings in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InspectedDefinition {
     /// The kind of definition.
     pub kind: DefinitionKind,
     /// Its name; a resource's URI; empty for instructions.
     pub name: String,
-    /// The description, if it is a text.
+    /// The description, if it is a string.
     pub description: Option<String>,
     /// The findings.
     pub findings: Vec<Finding>,
 }
 
-/// The reason why nothing is inspected.
+/// The reason why nothing was inspected.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
-    /// The text is none.
+    /// The text is not JSON.
     #[error("the text is no JSON")]
     NotJson(#[source] serde_json::Error),
-    /// The JSON is something else.
+    /// The JSON is neither a tool nor a list of tools.
     #[error("there is no tool: expected an object with a name, a list of them, or the result of tools/list")]
     NoTool,
-    /// Of the configuration.
+    /// A pattern of the configuration cannot be used.
     #[error(transparent)]
     Pattern(#[from] PatternError),
 }
@@ -52,29 +52,29 @@ pub fn inspect(text: &str, loaded: &LoadedConfiguration) -> Result<Vec<Inspected
     Ok(inspected.collect())
 }
 
-/// The reason why a server's lists are not inspected.
+/// The reason why a server's lists could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// The server.
+    /// The server did not answer as it should.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// This process.
+    /// This process could not start a runtime.
     #[error("failed to start")]
     Start(#[from] io::Error),
 }
 
-/// Asks a remote server what it offers.
+/// Reads the lists of a remote server.
 ///
 /// # Errors
-/// Returns an error if it cannot be asked.
+/// Returns an error if the server does not answer as it should.
 pub fn ask(asking: ServerEndpoint, way: ServerTransport) -> Result<ServerOffer, AskError> {
     Ok(runtime()?.block_on(client::list(asking, way))?)
 }
 
-/// Asks a remote server for the card that it publishes of itself.
+/// Reads the card that a remote server publishes about itself.
 ///
 /// # Errors
-/// Returns an error if it cannot be asked.
+/// Returns an error if the server does not answer as it should.
 pub fn ask_for_card(asking: ServerEndpoint) -> Result<Option<PublishedCard>, AskError> {
     Ok(runtime()?.block_on(client::published_card(asking))?)
 }
@@ -83,7 +83,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// Inspects what a server offers, its instructions first.
+/// Inspects a server's instructions and the definitions in its lists, in this order.
 ///
 /// # Errors
 /// Returns an error if a pattern of the configuration cannot be used.
@@ -152,7 +152,8 @@ const fn scene<'a>(own: &'a [&'a str]) -> Scene<'a> {
     }
 }
 
-/// The tools in a response, a result, an array, or alone; `None` where one of them is no object with a name.
+/// Returns the tools of a response, a result or an array, or the object itself. Returns `None` if one of them is not an
+/// object with a name.
 fn tools(value: Value) -> Option<Vec<Value>> {
     let tools = match value {
         Value::Array(tools) => tools,

@@ -1,4 +1,4 @@
-//! State that the kernel keeps of a daemon, seen by a process that is none.
+//! State that the daemon keeps in the kernel, as another process reads it.
 
 use std::{path::Path, time::Duration};
 
@@ -9,25 +9,25 @@ use mcpmon_kernel::{
 
 use super::{handover::Handover, selftest};
 
-/// The kept content of a directory.
+/// The state that is kept in one directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Programs that are attached by what is kept.
+    /// Programs that are kept attached.
     pub programs: Vec<String>,
-    /// Sets of other versions.
+    /// Sets that other versions keep.
     pub others: Vec<String>,
-    /// Version of the daemon that was the last to work with it.
+    /// Version of the latest daemon that used it.
     pub version: Option<String>,
-    /// Since when the programs are attached without a gap, RFC 3339.
+    /// The time since which the programs are attached without a gap, RFC 3339.
     pub since: Option<String>,
-    /// The time since a daemon gave its last sign of life.
+    /// The time since a daemon's last sign of life.
     pub silence: Option<Duration>,
 }
 
-/// Looks into a directory; `None` where nothing is kept there.
+/// Reads a directory. Returns `None` if nothing is kept there.
 ///
 /// # Errors
-/// Returns an error if it cannot be read, or others could change it.
+/// Returns an error if the directory cannot be read, or others could change it.
 pub fn look(directory: &Path) -> Result<Option<Kept>, PinError> {
     let Some(view) = View::of(directory)? else {
         return Ok(None);
@@ -52,7 +52,7 @@ pub fn look(directory: &Path) -> Result<Option<Kept>, PinError> {
     }))
 }
 
-/// Returns whether the kernel refuses the address that it refuses for the self-test alone.
+/// Returns whether the kernel refuses a connection to the address that only the self-test uses.
 pub fn is_refusing() -> bool {
     selftest::is_refusing()
 }

@@ -1,25 +1,26 @@
-//! A person's word on sessions: stop everything, go on. Whoever has the store carries it out.
+//! Kill switches: an order of a person that stops a session or the host, or lifts the stop. The process that has the
+//! store open carries it out.
 
 use mcpmon_model::{Event, EventKind, Kill, KillState, Layer, SessionId, Severity, Timestamp};
 use mcpmon_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 
-/// Longest name of a person that is kept, characters.
+/// Longest name of a person that is recorded, characters.
 const LONGEST_BY: usize = 64;
 
-/// The order.
+/// An order to stop a session or the host, or to lift that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KillOrder {
     /// The session; `None` for the host.
     pub session: Option<SessionId>,
-    /// True if it may go on, instead of being stopped.
+    /// True to lift the stop.
     pub off: bool,
-    /// The user who gives it.
+    /// The user who gives the order.
     pub by: String,
 }
 
-/// The reason why nothing was done.
+/// The reason why nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum KillError {
     /// There is no such session.
@@ -27,23 +28,24 @@ pub enum KillError {
         "there is no session {0}; `mcpmon events --type mcp_server_started --json` shows the sessions of servers"
     )]
     Unknown(String),
-    /// The subject is not stopped.
+    /// There is no stop to lift.
     #[error("{0} is not stopped; see `mcpmon status`")]
     NotStopped(String),
-    /// No room.
+    /// The store keeps no more stops.
     #[error(
         "too many sessions are stopped: lift one with `mcpmon kill SESSION --off`, or stop the host with `mcpmon kill --all`"
     )]
     TooMany,
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Carries `word` out, and says which event tells of it.
+/// Carries an order out, and returns the event that records it.
 ///
 /// # Errors
-/// Returns an error if there is nothing to lift, no room, or the store fails: then nothing was changed.
+/// Returns an error if there is nothing to lift, too many sessions are stopped, or the store fails; nothing was changed
+/// then.
 pub fn carry_out(store: &mut Store, now: Timestamp, word: &KillOrder) -> Result<Event, KillError> {
     let by: String = word
         .by

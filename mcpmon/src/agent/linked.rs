@@ -1,4 +1,4 @@
-//! Commands of installed packages, which are links: what they lead to names the package.
+//! Symbolic links in commands: the commands of installed packages are links, and their targets name the package.
 
 use std::{
     ffi::OsStr,
@@ -15,19 +15,20 @@ use std::{
 use mcpmon_pins::{EntryKind, Process, Root};
 use mcpmon_policy::makes_sandbox;
 
-/// Words of a command that are looked at: its program, options, a script, and a wrapper with its own options before.
+/// Words of a command that are looked at. Enough for a program with its options, a script, and a wrapper with options
+/// in front of it.
 const MAX_WORDS: usize = 16;
 /// Links followed one after another.
 const MAX_LINKS: usize = 4;
-/// The directory of installed packages.
+/// A part of the path of every file in an installed package.
 const MODULES: &str = "/node_modules/";
-/// The longest time to follow a command's links: its file system may hang, and others wait.
+/// Time limit for following the links of a command: its file system may hang, and other commands wait meanwhile.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Threads that may wait for file systems that hang. Beyond them no links are followed.
+/// Most threads that may wait for file systems that hang. Beyond that no links are followed.
 const MAX_STUCK: usize = 16;
 
-/// `argv` with links into installed packages followed; empty where there are none. Paths are those of a process with this
-/// root, which works in `directory`. A bare program is looked up on `search_path`.
+/// Returns `argv` with links into installed packages replaced by their targets; empty if there are none. Paths are
+/// those of a process with this root and this working directory. A bare program name is looked up on `search_path`.
 pub(super) fn linked(
     root: &Root,
     directory: &Path,
@@ -36,7 +37,8 @@ pub(super) fn linked(
 ) -> Vec<String> {
     let mut followed = Vec::new();
     for (position, word) in argv.iter().enumerate().take(MAX_WORDS) {
-        // What it would lead to is a script of its package, and no longer known as what makes a sandbox.
+        // A program that makes a sandbox is recognised by its name. The target of its link, a script in its package,
+        // would not be recognised.
         if makes_sandbox(word) {
             continue;
         }
@@ -60,14 +62,14 @@ fn found(root: &Root, directory: &Path, search_path: &OsStr, name: &str) -> Opti
     candidates.into_iter().find(|path| root.is(path, EntryKind::File))
 }
 
-/// The file in a package that the link at `path` leads to.
+/// Returns the file in a package that the link at `path` leads to.
 fn target(root: &Root, mut path: PathBuf) -> Option<String> {
     for _ in 0..MAX_LINKS {
         let link = root.find_link(&path).ok()?;
         if link.kind() != EntryKind::Link {
             return None;
         }
-        // The directory may be reached over links itself, and `..` is that of where it is.
+        // The directory may itself be reached over links, and `..` means the parent of the real directory.
         let directory = root.canonical(path.parent()?).ok()?;
         path = normal(&directory.join(link.target().ok()?));
         let text = path.to_str()?;
@@ -78,7 +80,7 @@ fn target(root: &Root, mut path: PathBuf) -> Option<String> {
     None
 }
 
-/// Without `.` and `..`.
+/// Removes `.` and `..` from a path.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::from("/");
     for component in path.components() {
@@ -91,19 +93,19 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// The links in the command of another process, as that process sees them.
+/// Follows the links in the command of another process, as that process sees its files.
 fn linked_of_process(pid: u32, argv: &[String]) -> Vec<String> {
     let Ok(process) = Process::open(pid) else {
         return Vec::new();
     };
-    // What has ended, or works in a directory that is gone, has no links to follow.
+    // A process that has ended, or whose working directory was removed, has no links to follow.
     match (process.root(), process.working_directory()) {
         (Ok(root), Ok(directory)) => linked(&root, &directory, None, argv),
         (Err(_), _) | (_, Err(_)) => Vec::new(),
     }
 }
 
-/// Follows links in commands of other processes on a thread of its own: any user can mount a file system that never
+/// Follows links in commands of other processes, on a separate thread: any user can mount a file system that never
 /// answers.
 #[derive(Debug, Default)]
 pub(super) struct LinkFollower {
@@ -127,10 +129,10 @@ struct LinkWorker {
 }
 
 impl LinkFollower {
-    /// As [`linked`] for the process `pid`.
+    /// Does the same as [`linked`], for the process `pid`.
     ///
     /// # Errors
-    /// Returns an error if its file system takes too long.
+    /// Returns an error if the process's file system takes too long.
     pub(super) fn linked(&mut self, pid: u32, argv: &[String]) -> Result<Vec<String>, LinksUnread> {
         if !argv.iter().take(MAX_WORDS).any(|word| word.contains('/')) {
             return Ok(Vec::new());
@@ -145,7 +147,8 @@ impl LinkFollower {
         Ok(followed)
     }
 
-    /// Returns the result of `work` within `patience`. A thread without a result is abandoned and replaced.
+    /// Returns the result of `work`, or `None` if it takes longer than `patience`; the thread is abandoned then, and
+    /// replaced at the next call.
     fn answer<T: Send + 'static>(
         &mut self,
         patience: Duration,

@@ -1,4 +1,5 @@
-//! Composition root: wires config, senses, core and store together; control socket and self-test.
+//! Composition root: connects the configuration, the kernel programs, the engine and the store; control socket and
+//! self-test.
 
 mod answers;
 pub mod approval;

@@ -19,7 +19,7 @@ use super::answers::{FollowedTable, keep_followed};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WantedNames {
     pub(super) names: BTreeSet<HostName>,
-    /// Those among them that something is refused by.
+    /// Names that a rule refuses.
     pub(super) refusing: BTreeSet<HostName>,
     pub(super) interval: Duration,
 }
@@ -31,16 +31,17 @@ pub(super) struct ResolvedTable {
     pub(super) failures: BTreeMap<HostName, String>,
 }
 
-/// News of the addresses of names.
+/// A change of the addresses of names.
 #[derive(Debug)]
 pub(super) enum NameNews {
-    /// The daemon asked.
+    /// From the daemon's own DNS queries.
     Resolved(ResolvedTable),
-    /// Others were told.
+    /// From DNS answers to other processes.
     Followed(FollowedTable),
 }
 
-/// Starts both tasks, with the addresses that an earlier daemon followed. They end when nobody wants anything any more.
+/// Starts both tasks, with the addresses that an earlier daemon followed. They end when the sender of `wanted` is
+/// dropped.
 pub(super) fn start(
     wanted: watch::Receiver<WantedNames>,
     followed: &Sightings,
@@ -50,7 +51,7 @@ pub(super) fn start(
     tokio::spawn(keep_resolved(wanted, news));
 }
 
-/// Resolves what is wanted now and then every interval.
+/// Resolves the wanted names at once, when they change, and in every interval.
 async fn keep_resolved(mut wanted: watch::Receiver<WantedNames>, found: mpsc::Sender<NameNews>) {
     let interval = wanted.borrow_and_update().interval;
     let mut resolver = Resolver::new(LookupSources::default(), interval);

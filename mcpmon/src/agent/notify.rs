@@ -1,4 +1,4 @@
-//! Tells the service manager how the daemon is doing: `sd_notify(3)`, a datagram to `$NOTIFY_SOCKET`.
+//! Notifications to the service manager: `sd_notify(3)`, datagrams to `$NOTIFY_SOCKET`.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest status line, in characters.
 const STATUS_MAX: usize = 256;
 
-/// The service manager's socket, where there is one.
+/// The service manager's socket, if there is a service manager.
 #[derive(Debug)]
 pub struct Notifier(Option<Manager>);
 
@@ -32,28 +32,29 @@ struct Manager {
 /// The reason why the service manager was not notified.
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
-    /// A kind of address this does not know.
+    /// The address is neither a path nor an abstract name.
     #[error("NOTIFY_SOCKET is `{}`: expected a path, or `@` and an abstract name", .0.display())]
     Address(OsString),
-    /// No socket for `address`.
+    /// No socket can be made for `address`.
     #[error("cannot use NOTIFY_SOCKET `{}`", address.display())]
     Socket {
-        /// As given.
+        /// The address in `NOTIFY_SOCKET`.
         address: OsString,
         /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The datagram was not taken.
+    /// The datagram could not be sent.
     #[error("the service manager did not take the message")]
     Send(#[source] io::Error),
 }
 
 impl Notifier {
-    /// The socket at `address`, as `$NOTIFY_SOCKET` names it; `None` and an empty one for no service manager.
+    /// Opens the socket for `address`, in the form of `$NOTIFY_SOCKET`. `None` or an empty address means that there is
+    /// no service manager.
     ///
     /// # Errors
-    /// Returns an error if the address is no path and no abstract name, or too long for one.
+    /// Returns an error if the address is neither a path nor an abstract name, or is too long.
     pub fn new(address: Option<&OsStr>) -> Result<Self, NotifyError> {
         let Some(text) = address.filter(|text| !text.is_empty()) else {
             return Ok(Self(None));
@@ -73,34 +74,35 @@ impl Notifier {
         Ok(Self(Some(Manager { socket, address })))
     }
 
-    /// The daemon enforces from now on.
+    /// Reports that the daemon enforces from now on.
     ///
     /// # Errors
-    /// Returns an error if the message is not taken.
+    /// Returns an error if the message cannot be sent.
     pub fn ready(&self) -> Result<(), NotifyError> {
         self.send("READY=1")
     }
 
-    /// The daemon is about to stop.
+    /// Reports that the daemon is about to stop.
     ///
     /// # Errors
-    /// Returns an error if the message is not taken.
+    /// Returns an error if the message cannot be sent.
     pub fn stopping(&self) -> Result<(), NotifyError> {
         self.send("STOPPING=1")
     }
 
-    /// The daemon still works: without it for the time of `WatchdogSec=`, the service manager ends and restarts it.
+    /// Reports that the daemon still works. A service manager that does not hear this for the time of `WatchdogSec=`
+    /// ends and restarts the daemon.
     ///
     /// # Errors
-    /// Returns an error if the message is not taken.
+    /// Returns an error if the message cannot be sent.
     pub fn watchdog(&self) -> Result<(), NotifyError> {
         self.send("WATCHDOG=1")
     }
 
-    /// The line `systemctl status` shows; control characters become spaces and an overlong line is cut.
+    /// Sets the line that `systemctl status` shows. Control characters become spaces, and a long line is cut.
     ///
     /// # Errors
-    /// Returns an error if the message is not taken.
+    /// Returns an error if the message cannot be sent.
     pub fn status(&self, line: &str) -> Result<(), NotifyError> {
         let printable = |c: char| if c.is_control() { ' ' } else { c };
         let line: String = line.chars().map(printable).take(STATUS_MAX).collect();

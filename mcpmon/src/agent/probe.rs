@@ -1,4 +1,4 @@
-//! Traces of a self-test: what the engine must see of what the test does.
+//! Probes: the traces of a self-test in the records that the engine reads.
 
 use std::{net::IpAddr, path::PathBuf};
 
@@ -12,10 +12,10 @@ use mcpmon_kernel::records::{Connect, ExecReport, Record};
 /// First argument of the process that a self-test starts; the second is the test's nonce.
 pub(crate) const CANARY_COMMAND: &str = "self-test-exec";
 
-/// A self-test that is under way.
+/// A self-test that is running.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// Tells this test's process from another's.
+    /// Identifies this test's processes.
     pub(crate) nonce: String,
     /// Process that makes the connections.
     pub(crate) pid: u32,
@@ -31,7 +31,7 @@ pub(crate) struct Sightings {
     pub(crate) exec: Option<SeenExec>,
 }
 
-/// A refused connection as the kernel reported it.
+/// A refused connection, as the kernel reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObservedRefusal {
     pub(crate) address: IpAddr,
@@ -58,7 +58,7 @@ impl Probe {
         }
     }
 
-    /// Looks at any record.
+    /// Notes the record if it is a trace of this test.
     pub(super) fn see(&mut self, record: &Record) {
         match record {
             Record::Exec(exec) => self.see_exec(exec),

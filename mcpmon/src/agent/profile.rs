@@ -1,5 +1,5 @@
-//! Profiles: the use in a session, read from the store: the session's own events, and those of the host about
-//! its servers.
+//! Profiles: what a session used, read from the store: from the events of the session, and those of the host about its
+//! servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,16 +17,16 @@ use mcpmon_model::{
 };
 use mcpmon_store::{Filter, QueryError, Selection, SessionSummary, StoreReader, StoredEvent};
 
-/// Events that are looked through; more are told to be more.
+/// Most events that are read for one profile; a profile that needs more is marked as cut.
 const MOST: usize = 1_000_000;
-/// Events that are held at a time.
+/// Events that are in memory at a time.
 const BATCH: u32 = 5_000;
-/// Files of one server that are kept.
+/// Most files that are noted for one server.
 const MAX_FILES: usize = 256;
-/// Starts of one server before the session's end that are looked at.
+/// Number of latest starts that are read for a server.
 const STARTS: u32 = 1;
 
-/// Types that tell of use.
+/// Types of events that record use.
 const TYPES: [EventType; 7] = [
     EventType::ToolSeen,
     EventType::ToolCalled,
@@ -37,12 +37,12 @@ const TYPES: [EventType; 7] = [
     EventType::RequestJudged,
 ];
 
-/// A profile, and whether it is all of the session.
+/// A profile, and whether it covers the whole session.
 #[derive(Clone, Debug)]
 pub struct DrawnProfile {
     /// The profile.
     pub profile: Profile,
-    /// There were more events than are looked through: the latest are missing.
+    /// True if there were more events than are read: the latest are missing.
     pub is_cut: bool,
 }
 
@@ -88,7 +88,7 @@ pub fn draw(reader: &StoreReader, session: &SessionSummary) -> Result<DrawnProfi
     Ok(DrawnProfile { profile, is_cut })
 }
 
-/// Looks at each event that matches, oldest first; tells whether there are more than are looked at.
+/// Calls `look` for each event that matches, oldest first. Returns whether there are more events than are read.
 fn each(
     reader: &StoreReader,
     filter: &Filter,
@@ -109,7 +109,7 @@ fn each(
     }
 }
 
-/// The start that the kernel saw, where no wrapper told of one.
+/// Returns the latest start that the kernel reported, for a server whose start no wrapper recorded.
 fn start_before(
     reader: &StoreReader,
     server: &ServerId,
@@ -124,7 +124,7 @@ fn start_before(
     Ok(launches.last().and_then(|launch| started(&launch.started)))
 }
 
-/// Connections of a server's processes during the session, and of no other session.
+/// Returns the connections of a server's processes during the session, without those of other sessions.
 fn connections(
     reader: &StoreReader,
     server: &ServerId,
@@ -168,7 +168,7 @@ fn connections(
     Ok((found.into_iter().map(connection).collect(), is_cut))
 }
 
-/// Server and tool, by name.
+/// A server and a tool, by their names.
 type Named = (String, String);
 
 fn registered(
@@ -199,11 +199,11 @@ fn is_stopped(action: Action) -> bool {
     }
 }
 
-/// The profile so far, in the order of the events.
+/// The profile so far; events are added in their order.
 #[derive(Debug, Default)]
 struct Sketch {
     servers: BTreeMap<ServerId, SeenServer>,
-    /// As each tool is listed by now.
+    /// Each tool as it was listed last.
     listed: BTreeMap<Named, ListedTool>,
     calls: BTreeMap<(Named, Option<Digest>), Provenance>,
     blocked: BTreeMap<Named, BTreeMap<Stop, Provenance>>,
@@ -212,7 +212,7 @@ struct Sketch {
     sampling: Option<Provenance>,
 }
 
-/// Paths that calls of one server named, and whether they wrote there.
+/// Paths in the calls of one server, and whether the call writes there.
 type NamedFiles = BTreeMap<(String, bool), Provenance>;
 
 #[derive(Debug)]
@@ -316,7 +316,7 @@ impl Sketch {
 
     /// Notes the files that the arguments of a call name.
     fn name_files(&mut self, server: &str, tool: &str, input: Option<&str>, at: Timestamp) {
-        // What is too long was cut when it was recorded.
+        // Arguments that were too long are cut in the record, and are no JSON then.
         let is_whole = |text: &&str| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
         let Some(input) = input.filter(is_whole) else {
             return;
@@ -326,7 +326,7 @@ impl Sketch {
                 Access::Read => false,
                 Access::Write | Access::Remove => true,
             };
-            // A file that is new or goes changes its directory.
+            // Creating or removing a file changes its directory.
             let path = match is_written {
                 true => file
                     .path
@@ -338,7 +338,7 @@ impl Sketch {
         }
     }
 
-    /// Notes a file, if it is known where it lies.
+    /// Notes a file, if its path is placed (see `is_placed`) and not masked.
     fn name_file(&mut self, server: &str, path: Option<String>, is_written: bool, at: Timestamp) {
         let Some(path) = path.filter(|path| is_placed(path) && !path.contains(MASK)) else {
             return;
@@ -367,7 +367,8 @@ impl Sketch {
             let listed = self.listed.get(name).map(|listed| listed.hash);
             listed.or_else(|| Some(definitions.get(name)?.seen.hash))
         };
-        // A call before the first list is one of what was listed then.
+        // A call before the first list of the session is counted for the definition that was listed later, or else for
+        // the one in the store.
         let mut calls: BTreeMap<(Named, Option<Digest>), Provenance> = BTreeMap::new();
         for ((name, hash), seen) in std::mem::take(&mut self.calls) {
             let hash = hash.or_else(|| known(&name));
@@ -416,12 +417,12 @@ impl Sketch {
     }
 }
 
-/// Returns whether a path says where it lies: relative ones do so for the server alone.
+/// Returns whether a path has a definite place; the meaning of a relative path is known to the server only.
 fn is_placed(path: &str) -> bool {
     path.len() > 1 && path.starts_with('/') || path.starts_with("~/")
 }
 
-/// Returns the files that a server was told of, by its command and in calls, without those that lie below others.
+/// Returns the files that were named in a server's command and in calls, without those that lie below others.
 fn files(start: Option<&SessionStart>, named: Option<&NamedFiles>) -> Vec<SeenFile> {
     let arguments = start.into_iter().flat_map(|start| {
         let is_own = |path: &&str| start.files.iter().all(|(_, own, _)| own != path);
@@ -459,8 +460,8 @@ fn files(start: Option<&SessionStart>, named: Option<&NamedFiles>) -> Vec<SeenFi
     found
 }
 
-/// Returns whether a directory that a call named holds much that has nothing to do with it: a home, what holds homes, and
-/// what all programs share.
+/// Returns whether a directory contains much besides what a call used in it: a home, a directory of homes, or a
+/// directory that all programs share.
 fn holds_much_else(path: &str) -> bool {
     let mut parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
     match (parts.next(), parts.next(), parts.next()) {
@@ -471,7 +472,7 @@ fn holds_much_else(path: &str) -> bool {
     }
 }
 
-/// Returns whether a path is another one, or lies below it.
+/// Returns whether a path is equal to `above` or lies below it.
 fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above.trim_end_matches('/'))
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -490,7 +491,7 @@ fn stopped(stops: &BTreeMap<Stop, Provenance>) -> Vec<String> {
     stops.iter().map(told).collect()
 }
 
-/// Describes the state in which the policy keeps a tool from being used until a person accepts it.
+/// Returns a remark if the policy blocks or hides a tool until a person accepts its definition.
 fn unaccepted(name: &Named, severity: Option<Severity>, record: Option<&DefinitionRecord>) -> Option<String> {
     let accept = || format!("`mcpmon approve {}:{}`", name.0, name.1);
     if record.is_some_and(|record| record.is_changed()) {

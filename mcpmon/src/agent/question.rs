@@ -1,5 +1,5 @@
-//! Trial of a call or a read: a Monitor as every session has one, with the store's knowledge of the server,
-//! and without any effect.
+//! Trial of a call or a read: all rules are asked, in a Monitor like that of a session, with what the store knows of
+//! the server. A trial has no effect.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -24,7 +24,7 @@ pub enum TriedUse {
     Call {
         /// Its name.
         tool: String,
-        /// Its arguments; `None` where there are none.
+        /// Its arguments; `None` for a call without arguments.
         arguments: Option<CallArguments>,
     },
     /// A resource is to be read.
@@ -34,7 +34,7 @@ pub enum TriedUse {
     },
 }
 
-/// Arguments of a call: a JSON object that every reader understands alike.
+/// Arguments of a call: a JSON object that every parser understands alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallArguments(String);
 
@@ -57,10 +57,10 @@ pub enum ArgumentsError {
 }
 
 impl CallArguments {
-    /// Reads `text` as strictly as what passes between a client and a server is read.
+    /// Parses `text` as strictly as messages between a client and a server are parsed.
     ///
     /// # Errors
-    /// Returns an error if it is no JSON object.
+    /// Returns an error if it is not a JSON object.
     pub fn new(text: &str) -> Result<Self, ArgumentsError> {
         let text = text.trim();
         let mut scanner = Scanner::new(DEEPEST);
@@ -90,18 +90,19 @@ fn malformed(text: &str, error: Malformed) -> ArgumentsError {
 /// The store's knowledge of a server.
 #[derive(Clone, Debug, Default)]
 pub struct KnownServer {
-    /// The definitions it listed, of the package and user in question.
+    /// The definitions that it listed for this package and user.
     definitions: Vec<DefinitionRecord>,
-    /// The definitions that a person refused.
+    /// The definitions that a person refused, and the person.
     refused: Vec<(mcpmon_model::DefinitionKey, String)>,
     identity: Option<PinKey>,
-    /// Packages and users with a server of this name.
+    /// Number of packages and users with a server of this name.
     identities: usize,
     kills: Kills,
 }
 
 impl KnownServer {
-    /// Reads the store's knowledge of `server`: for this user if there is any, else the latest.
+    /// Reads what the store knows of `server`: as this user's if there is such a record, else as the one that listed
+    /// last.
     ///
     /// # Errors
     ///
@@ -142,11 +143,11 @@ pub enum UseOutcome {
     Allowed,
     /// The use is allowed, and recorded as notable.
     Audited,
-    /// The use is allowed because the policy only observes; else a person would be asked.
+    /// The use is allowed because the policy only observes; in enforce mode a person would be asked.
     WouldAsk,
     /// The use waits for a person's answer.
     Asked,
-    /// The use is allowed because the policy only observes.
+    /// The use is allowed because the policy only observes; in enforce mode it would be blocked.
     WouldBlock,
     /// The use is blocked.
     Blocked,
@@ -171,17 +172,17 @@ impl UseOutcome {
 pub struct UseReply {
     /// The outcome.
     pub outcome: UseOutcome,
-    /// The opinions of all rules that have one, in the order of precedence.
+    /// The opinions of all rules that apply, in the order of precedence.
     pub opinions: Vec<Opinion>,
-    /// The definition of what is used, as it was listed last; `None` where the store knows none.
+    /// The definition of what is used, as it was listed last; `None` if the store has none.
     pub definition: Option<DefinitionRecord>,
-    /// Packages and users with a server of this name in the store.
+    /// Number of packages and users with a server of this name in the store.
     pub identities: usize,
 }
 
 impl UseReply {
-    /// The opinion that is told with the outcome: the one that decides, or the worst of those that note what
-    /// another allows.
+    /// Returns the opinion to show with the outcome. This is the opinion that decides; for an audited use it is the
+    /// most severe one with the decision `audit`.
     pub fn told(&self) -> Option<&Opinion> {
         let deciding = self.opinions.iter().find(|opinion| opinion.decides);
         if self.outcome != UseOutcome::Audited
@@ -191,13 +192,13 @@ impl UseReply {
         }
         let notes = self.opinions.iter().rev();
         let notes = notes.filter(|opinion| opinion.decision == Decision::Audit);
-        // Of equally bad ones the first.
+        // `max_by_key` returns the last of equals, which is the first in the order of precedence.
         notes.max_by_key(|opinion| opinion.severity).or(deciding)
     }
 }
 
-/// The places a session of this process would search, and where it would keep its store: protected files are
-/// recognised by them.
+/// The places where a session of this process would look for its configuration, its daemon and its store. Protected
+/// files are recognised by them.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     /// The configuration.
@@ -208,9 +209,9 @@ pub struct Surroundings {
     pub db: Option<PathBuf>,
 }
 
-/// Asks every rule of `loaded` about one use of `server`. Nothing is recorded, and nothing runs.
+/// Asks every rule of `loaded` about one use of `server`. Nothing is recorded, and nothing is run.
 ///
-/// The server's latest lists count as current. Rates and the calls of a running session are not known.
+/// The server's latest lists count as current. Rates and the calls of running sessions are not known.
 pub fn ask(
     now: Timestamp,
     loaded: &LoadedConfiguration,
@@ -233,7 +234,7 @@ pub fn ask(
         .with_definitions(known.definitions.clone());
     list(&mut monitor, now, &conversation, &known.definitions);
     for (key, by) in &known.refused {
-        // What cannot be refused is not known, and so not asked about.
+        // A definition that cannot be refused is unknown, and no question is about it.
         drop(monitor.refuse(now, key, by));
     }
     drop(monitor.stop(known.kills.clone()));
@@ -259,7 +260,7 @@ pub fn ask(
     }
 }
 
-/// Lets the server list what it listed last. What the store has no text of stays as it is known.
+/// Shows the monitor the server's latest lists. Definitions whose text the store does not have stay as they are known.
 fn list(monitor: &mut Monitor, now: Timestamp, conversation: &Conversation, known: &[DefinitionRecord]) {
     let texts = |kind: DefinitionKind| {
         let of_kind = known.iter().filter(move |record| record.key.kind == kind);
@@ -267,7 +268,7 @@ fn list(monitor: &mut Monitor, now: Timestamp, conversation: &Conversation, know
     };
     let mut say = |said: FromServer<'_>| {
         let message = message(Content::Server(said));
-        // Nobody is told.
+        // No client receives the verdict.
         drop(monitor.observe(now, Observation::Message(conversation, &message, Vec::new())));
     };
     let result = RawJson::trusted("{}");
@@ -347,12 +348,12 @@ fn outcome(mode: Mode, opinions: &[Opinion]) -> UseOutcome {
         return UseOutcome::Allowed;
     };
     match (deciding.decision, mode) {
-        // What a person stopped is stopped, whatever the policy says.
+        // A kill switch stops uses in observe mode too.
         (Decision::Block, Mode::Observe) if deciding.rule != "kill_switch" => UseOutcome::WouldBlock,
         (Decision::Block, _) => UseOutcome::Blocked,
         (Decision::Ask, Mode::Observe) => UseOutcome::WouldAsk,
         (Decision::Ask, Mode::Enforce) => UseOutcome::Asked,
-        // What allows does not take back what is noted.
+        // A rule that allows a use does not cancel the record that another rule wants.
         (Decision::Audit | Decision::Allow, _) => {
             let is_noted = opinions.iter().any(|opinion| opinion.decision == Decision::Audit);
             if is_noted {

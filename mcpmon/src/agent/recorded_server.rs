@@ -1,4 +1,4 @@
-//! A server of this host as it was recorded: the package that its latest start ran from, and what it listed last.
+//! Recorded servers of this host: the package of the latest start, and the latest lists.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ const MAX_SERVER_JSON: u64 = 1 << 20;
 /// The record of a server.
 #[derive(Debug)]
 pub(crate) struct RecordedServer {
-    /// The definitions that it listed last to the user of that start.
+    /// The definitions that it last listed to the user of that start.
     pub(crate) listed: Vec<InspectedDefinition>,
     /// Its latest start.
     pub(crate) start: Option<RecordedStart>,
@@ -35,25 +35,25 @@ pub(crate) struct RecordedStart {
     pub(crate) at: Timestamp,
     /// The origin of its package.
     pub(crate) origin: Option<PackageOrigin>,
-    /// The directory of its package, inside its root.
+    /// The directory of its package, inside the root of the process.
     package: Option<PathBuf>,
-    /// True if that root is not this host's.
+    /// True if the root of the process is not this host's.
     is_in_container: bool,
 }
 
 /// The reason why the record of a server cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordedServerError {
-    /// The store.
+    /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] QueryError),
-    /// A pattern of the configuration.
+    /// A pattern of the configuration cannot be used.
     #[error(transparent)]
     Pattern(#[from] InspectError),
 }
 
 impl RecordedServer {
-    /// Reads what is recorded of the server `id`; `None` where nothing is.
+    /// Reads the record of the server `id`. Returns `None` if there is none.
     ///
     /// # Errors
     /// [`RecordedServerError`]
@@ -77,7 +77,7 @@ impl RecordedServer {
             uid,
             ..Selection::default()
         })?;
-        // Without a start it is the user's who had it list something last.
+        // Without a recorded start, the definitions are those of the user to whom it listed something last.
         let latest = records.iter().max_by_key(|record| record.last_seen);
         if let Some(uid) = uid.or_else(|| latest.map(|record| record.key.identity.uid)) {
             records.retain(|record| record.key.identity.uid == uid);
@@ -133,7 +133,8 @@ impl RecordedStart {
         }
     }
 
-    /// Reads the `server.json` beside its package, as it is now; `None` where there is none.
+    /// Reads the `server.json` of its package as it is now. Returns `None` if there is none, or the package is in a
+    /// container.
     pub(crate) fn card(&self) -> Option<(PathBuf, Result<ServerCard, ServerCardError>)> {
         let noted = self
             .origin

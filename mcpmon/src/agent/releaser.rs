@@ -1,9 +1,8 @@
-//! `mcpmon release-held`: the process beside the daemon by which nothing stays stopped when the daemon is gone or stands
-//! still.
+//! `mcpmon release-held`: the process beside the daemon that resumes stopped processes when the daemon ends or hangs.
 //!
-//! The kernel stops starts for the daemon to judge them, and cannot let another process go by itself. This process
-//! notices the daemon's end by a pipe, and its silence by the time until which the gate is open. A server that nobody has
-//! compared yet is killed then, as at an end in order; everything else goes on.
+//! The kernel programs stop starts so that the daemon can judge them; they cannot resume them. This process notices the
+//! daemon's end by a pipe, and a daemon that hangs by the time until which the gate is open. Then it kills each server
+//! that is stopped and not compared yet, as an orderly end of the daemon does; it resumes all other stopped processes.
 
 use std::{
     io,
@@ -26,23 +25,24 @@ use nix::{
 
 use super::host;
 
-/// The verb.
+/// The subcommand.
 pub(crate) const VERB: &str = "release-held";
-/// The interval at which the daemon's silence is looked for.
+/// The interval at which it checks whether the daemon is silent.
 const LOOK: Duration = Duration::from_secs(5);
-/// The time without a word, beyond that for which the gate is open, that is silence. A daemon that is silent at two looks
-/// counts as gone: ten seconds after its last word at the earliest, of which none were slept by the host.
+/// The time since the gate closed by itself that counts as silence. A daemon that is silent at two checks in a row
+/// counts as gone: ten seconds after its last sign of life at the earliest. A sleep of the host alone cannot cause
+/// that, because the interval between checks stops meanwhile.
 const SILENCE: Duration = Duration::from_secs(3);
-/// The time within which a stop that a program of the kernel has begun is noted.
+/// The time within which a kernel program that has begun to stop a process has noted that.
 const LAST_STOP: Duration = Duration::from_millis(100);
 
-/// Starts it for this process. Its end of the pipe is the child's input, and closes with this process.
+/// Starts the process for this daemon. The child's standard input is a pipe whose other end closes with the daemon.
 ///
 /// # Errors
-/// Returns an error if it does not start.
+/// Returns an error if the process does not start.
 pub(crate) fn start(gate: GateDescriptors) -> io::Result<Child> {
-    // Not `current_exe`: after an upgrade that path names another file. The tables take the place of the streams that it
-    // does not have.
+    // Not `current_exe`: after an upgrade that path names another file. The tables are passed as standard output and
+    // error, which the child does not use otherwise.
     Command::new("/proc/self/exe")
         .arg0("mcpmon")
         .arg(VERB)
@@ -52,14 +52,15 @@ pub(crate) fn start(gate: GateDescriptors) -> io::Result<Child> {
         .spawn()
 }
 
-/// Runs it, to the daemon's end.
+/// Runs until the daemon's end.
 ///
 /// # Errors
 /// Returns an error if the streams are not those of [`start`].
 pub(crate) fn run() -> io::Result<()> {
-    // A service manager and a terminal signal whole groups, this process too, when the daemon is to end.
+    // A service manager or a terminal signals the whole process group when the daemon is to end; this process must
+    // outlive the daemon.
     SigSet::all().thread_block()?;
-    // It leads a group already where somebody else started it.
+    // Fails if this process already leads a group, because it was started by hand.
     let _leads = setsid();
     let gate = GateDescriptors {
         switch: io::stdout().as_fd().try_clone_to_owned()?,
@@ -82,12 +83,12 @@ pub(crate) fn run() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the daemon's end for one interval.
+/// Waits for one interval; returns whether the daemon has ended.
 fn has_ended() -> io::Result<bool> {
     let stdin = io::stdin();
     let mut daemon = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
     let timeout = PollTimeout::try_from(LOOK).map_err(io::Error::other)?;
-    // Nobody writes: it is readable only at its end.
+    // The daemon never writes, so the pipe becomes readable only at its end.
     Ok(poll(&mut daemon, timeout)? > 0)
 }
 
@@ -97,13 +98,13 @@ fn release(holds: &mut SharedHolds) {
             0 => Signal::SIGCONT,
             _ => Signal::SIGKILL,
         };
-        // One that cannot be signalled has ended.
+        // A process that cannot be signalled has ended.
         drop(host::signal(host::process_id(hold.process), signal));
     }
 }
 
-/// Lets everything go that is noted as stopped in what is kept in a directory, before that is removed: nothing is compared
-/// any more. Returns the reasons why something may stay stopped.
+/// Resumes every process that is noted as stopped in the state in this directory, which is about to be removed; no
+/// process is compared any more. Returns the reasons why processes may stay stopped.
 ///
 /// # Errors
 /// Returns an error if the directory cannot be read.

@@ -1,4 +1,4 @@
-//! Remote servers named by a user, and the way to ask them.
+//! Remote servers that a user names, and the settings with which they are asked.
 
 use std::env;
 
@@ -11,41 +11,41 @@ pub use mcpmon_http::client::{Header, HeaderError, ServerTransport};
 /// A remote server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteDestination {
-    /// The id: as declared, or from the URL.
+    /// The id, from the declaration or from the URL.
     pub id: ServerId,
-    /// The owner name of its pins: its URL, as it is declared, without a query.
+    /// The name of the owner of its pins: its URL as it is declared, without a query.
     pub name: String,
     /// The address.
     pub address: Address,
     /// The transport.
     pub way: ServerTransport,
-    /// Its certificate, where it is pinned.
+    /// The digest of its certificate, if the certificate is pinned.
     pub pin: Option<Digest>,
 }
 
-/// The reason why no remote server is meant.
+/// The reason why a text names no usable remote server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DestinationError {
-    /// Its URL.
+    /// Its URL cannot be used.
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The server runs on this host.
     #[error("`{0}` is declared with a command and no URL")]
     Local(ServerId),
-    /// Nobody shows a certificate there.
+    /// A certificate is pinned for a URL without TLS.
     #[error(
         "a certificate is pinned, and {0} is spoken to without TLS: give its `https://` URL, or leave out `--tls-fingerprint`"
     )]
     InClear(String),
-    /// Neither.
+    /// The text is neither a URL nor the id of a declared server.
     #[error("`{0}` is neither a URL nor the id of a server that the policy declares (`mcp.servers`)")]
     Unknown(String),
 }
 
-/// The server that `text` means: a URL, or the id of a declared one.
+/// Returns the server that `text` names: a URL, or the id of a declared server.
 ///
 /// # Errors
-/// Returns an error if it means none that can be asked.
+/// Returns an error if it names no server that can be asked.
 pub fn destination(policy: &Policy, text: &str) -> Result<RemoteDestination, DestinationError> {
     if text.contains("://") {
         let address = Address::new(text)?;
@@ -69,7 +69,7 @@ pub fn destination(policy: &Policy, text: &str) -> Result<RemoteDestination, Des
     declared(server).unwrap_or_else(|| Err(DestinationError::Local(server.id.clone())))
 }
 
-/// Returns the destination of a declared server; `None` for one that runs on this host.
+/// Returns the destination of a declared server. Returns `None` if the server runs on this host.
 pub fn declared(server: &Server) -> Option<Result<RemoteDestination, DestinationError>> {
     let Transport::Remote {
         server_type,
@@ -96,18 +96,18 @@ pub fn declared(server: &Server) -> Option<Result<RemoteDestination, Destination
     )
 }
 
-/// Returns the id of a server that is not declared.
+/// Derives the id of a server that is not declared.
 fn id_of(address: &Address) -> ServerId {
-    // Brackets of an address would be a pattern's.
+    // The brackets of an IPv6 address would be part of a pattern in a policy.
     let authority = address.authority().replace(['[', ']'], "");
     ServerId::new(authority).unwrap_or_else(|_| ServerId::new("server").expect("a plain word is an id"))
 }
 
 impl RemoteDestination {
-    /// The same, with another certificate pinned, if there is one.
+    /// Pins another certificate, if `pin` is given.
     ///
     /// # Errors
-    /// Returns an error if nobody shows any.
+    /// Returns an error if a certificate is pinned for a URL without TLS.
     pub fn pinning(self, pin: Option<Digest>) -> Result<Self, DestinationError> {
         let pin = pin.or(self.pin);
         match pin.is_some() && self.address.as_str().starts_with("http://") {
@@ -116,7 +116,7 @@ impl RemoteDestination {
         }
     }
 
-    /// Returns the way to ask it.
+    /// Returns the endpoint with which the server is asked.
     pub fn asking(&self, headers: Vec<Header>, max_message: usize) -> ServerEndpoint {
         ServerEndpoint {
             address: self.address.clone(),
@@ -127,32 +127,32 @@ impl RemoteDestination {
     }
 }
 
-/// A header whose value is in a variable.
+/// A header whose value is in an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderVariable {
     name: String,
     variable: String,
 }
 
-/// The reason why there is no such header.
+/// The reason why a header cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderVariableError {
-    /// Its form.
+    /// The text is not `NAME=VARIABLE`.
     #[error("expected the name of a header and of a variable, such as `Authorization=MY_TOKEN`")]
     Form,
-    /// Its variable.
+    /// The variable is not set.
     #[error("the variable {0} is not set, which `--header-env` names")]
     Unset(String),
-    /// The header.
+    /// The header cannot be sent.
     #[error(transparent)]
     Header(#[from] HeaderError),
 }
 
 impl HeaderVariable {
-    /// Reads `NAME=VARIABLE`.
+    /// Parses `NAME=VARIABLE`.
     ///
     /// # Errors
-    /// Returns an error if it is none.
+    /// Returns an error if the text has another form.
     pub fn parse(text: &str) -> Result<Self, HeaderVariableError> {
         let (name, variable) = text.split_once('=').ok_or(HeaderVariableError::Form)?;
         let is_variable = !variable.is_empty()
@@ -169,10 +169,10 @@ impl HeaderVariable {
         })
     }
 
-    /// The header, with the value that its variable has now.
+    /// Returns the header with the value that its variable has now.
     ///
     /// # Errors
-    /// Returns an error if it has none that can stand in a header.
+    /// Returns an error if the variable is not set, or its value is not valid in a header.
     pub fn header(&self) -> Result<Header, HeaderVariableError> {
         let value =
             env::var(&self.variable).map_err(|_unset| HeaderVariableError::Unset(self.variable.clone()))?;

@@ -1,4 +1,4 @@
-//! Memory and processor time of process trees, as `/proc` tells them to any user.
+//! Memory and processor time of process trees, from `/proc`, which every user can read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,8 +12,8 @@ use nix::unistd::{SysconfVar, sysconf};
 
 use super::host::{self, Stat};
 
-/// The time by which a process may seem younger than the record of its start, nanoseconds: the clock of the host is set
-/// while it runs.
+/// Most nanoseconds by which a process may seem to have started after its recorded start. The difference comes from the
+/// host's clock, which is set while the host runs.
 const MAX_CLOCK_STEP: i64 = 2_000_000_000;
 
 /// The use of the host's resources by a process and its descendants.
@@ -21,14 +21,14 @@ const MAX_CLOCK_STEP: i64 = 2_000_000_000;
 pub(crate) struct Usage {
     /// Live processes.
     pub(crate) processes: u32,
-    /// Bytes in memory; what processes share counts for each of them.
+    /// Bytes in memory; memory that processes share is counted for each of them.
     pub(crate) memory: u64,
-    /// Processor time since they started.
+    /// Processor time since their start.
     pub(crate) processor: Duration,
 }
 
 impl Usage {
-    /// The sum of both.
+    /// Returns the sum of both.
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self {
             processes: self.processes.saturating_add(other.processes),
@@ -67,7 +67,7 @@ impl Processes {
         }
     }
 
-    /// Returns whether the process that has this number lives, and had it already when its start was `recorded`.
+    /// Returns whether the process `pid` lives, and is not younger than the start that was `recorded`.
     pub(crate) fn lives(&self, pid: u32, recorded: Timestamp) -> bool {
         let started = self.by_pid.get(&pid).and_then(|stat| {
             let start = stat.start_ticks.saturating_mul(host::tick());
@@ -76,7 +76,7 @@ impl Processes {
         started.is_some_and(|started| started <= recorded.0.saturating_add(MAX_CLOCK_STEP))
     }
 
-    /// A process, and what it comes from, as far as that lives.
+    /// Returns a process and those of its ancestors that live.
     pub(crate) fn line(&self, pid: u32) -> BTreeSet<u32> {
         let mut line = BTreeSet::new();
         let mut next = Some(pid);
@@ -86,8 +86,8 @@ impl Processes {
         line
     }
 
-    /// The usage of the process that has this number, and of its descendants; `None` if there is none, or the number
-    /// was given to another process after the start was `recorded`.
+    /// Returns the usage of the process `pid` and its descendants. Returns `None` if there is no such process, or the
+    /// number was given to another process after the start was `recorded`.
     pub(crate) fn tree(&self, pid: u32, recorded: Timestamp) -> Option<Usage> {
         if !self.lives(pid, recorded) {
             return None;

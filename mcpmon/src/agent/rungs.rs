@@ -1,9 +1,9 @@
-//! The ways to refuse starts of changed servers, from the strictest: the one in use on this host, and why it is no stricter
-//! one.
+//! Description of the ways in which starts of changed servers are refused: the one in use on this host, and why no
+//! stricter one is.
 
 use mcpmon_policy::{Gate, Mode, OnChange, Policy};
 
-/// Says what becomes of starts under this policy.
+/// Returns what is done at starts under this policy.
 pub(crate) fn exec_gate(policy: &Policy) -> &'static str {
     let blocks = policy.pinning.enabled && policy.pinning.on_change == OnChange::Block;
     match (policy.mode, policy.exec.gate, blocks) {
@@ -16,7 +16,8 @@ pub(crate) fn exec_gate(policy: &Policy) -> &'static str {
     }
 }
 
-/// Says by what starts are stopped, and why by nothing stricter. `lsm` is the kernel's list of active security modules.
+/// Describes how starts are refused, and why not in a stricter way. `lsm` is the kernel's list of active security
+/// modules.
 pub(crate) fn rungs(policy: &Policy, lsm: &str) -> String {
     let lsm = lsm.trim();
     let hook = match lsm.split(',').any(|name| name == "bpf") {

@@ -1,4 +1,5 @@
-//! Sandbox of a server: the places on this host that its rules are drawn from, and what has to be there before it starts.
+//! Sandboxes of servers: the places on this host that the rules are made from, and the directories that must exist
+//! before a server starts.
 
 use std::{
     collections::BTreeSet,
@@ -21,9 +22,9 @@ use nix::unistd::mkdtemp;
 
 /// Most entries of a directory that are looked at.
 const MAX_ENTRIES: usize = 16_384;
-/// Directories above a script in which its package is looked for.
+/// Levels above a script in which its package is looked for.
 const MAX_PACKAGE_DEPTH: usize = 8;
-/// The files that a package has in its uppermost directory.
+/// Files that mark the top directory of a package.
 const PACKAGE_FILES: [&str; 5] = [
     "package.json",
     "pyproject.toml",
@@ -31,12 +32,12 @@ const PACKAGE_FILES: [&str; 5] = [
     "pyvenv.cfg",
     "deno.json",
 ];
-/// Directories beside a `bin` that its programs are made of.
+/// Directories beside a `bin` that belong to the same installation.
 const BESIDE_BIN: [&str; 4] = ["lib", "lib64", "libexec", "include"];
 /// Variable that names the directory of temporary files.
 const TEMPORARY: &str = "TMPDIR";
 
-/// The rules of a sandbox that is still to be made.
+/// The rules of a sandbox that is not made yet.
 #[derive(Clone, Debug, Default)]
 pub(in crate::agent) struct Draft {
     /// The rules.
@@ -50,9 +51,9 @@ pub(in crate::agent) struct Draft {
 pub(in crate::agent) struct Sandboxed<'a> {
     /// The program that is started.
     pub(in crate::agent) program: &'a OpenProgram,
-    /// The environment that says where its home and the caches of its package manager are.
+    /// The server's environment, which names its home and the caches of its package manager.
     pub(in crate::agent) environment: &'a [(OsString, OsString)],
-    /// The directory of temporary files that is its own; without one it shares that of its environment.
+    /// A directory for its own temporary files; without one it uses that of its environment.
     pub(in crate::agent) temporary: Option<&'a Path>,
     /// The places of protected files.
     pub(in crate::agent) protected: &'a Places,
@@ -60,12 +61,13 @@ pub(in crate::agent) struct Sandboxed<'a> {
     pub(in crate::agent) extra: &'a [PathPattern],
 }
 
-/// A directory of temporary files that is removed with all that lies in it.
+/// A directory for temporary files. Dropping this removes it with its content.
 #[derive(Debug)]
 pub(in crate::agent) struct TemporaryDirectory(PathBuf);
 
 impl TemporaryDirectory {
-    /// Makes the directory that a server has in a sandbox which leaves it none of others; `None` where it needs none.
+    /// Makes the directory for a server in a strict sandbox, which cannot use the shared one. Returns `None` in other
+    /// modes, or if it cannot be made.
     pub(in crate::agent) fn for_mode(mode: SandboxMode) -> Option<Self> {
         match mode {
             SandboxMode::Strict => match Self::new() {
@@ -79,7 +81,7 @@ impl TemporaryDirectory {
         }
     }
 
-    /// Makes one.
+    /// Makes a directory that only this user may use.
     pub(in crate::agent) fn new() -> io::Result<Self> {
         let template = env::temp_dir().join("mcpmon-server-XXXXXX");
         let path = mkdtemp(&template)?;
@@ -87,7 +89,7 @@ impl TemporaryDirectory {
         Ok(Self(fs::canonicalize(path)?))
     }
 
-    /// Returns its path.
+    /// Returns the path of the directory.
     pub(in crate::agent) fn path(&self) -> &Path {
         &self.0
     }
@@ -102,8 +104,8 @@ impl Drop for TemporaryDirectory {
 }
 
 impl Sandboxed<'_> {
-    /// Draws the rules of its sandbox, with `egress`, the list that no kernel enforces. It writes the caches of its package
-    /// manager, which are made.
+    /// Draws the rules of the server's sandbox. `egress` is its egress list if the kernel programs do not enforce it.
+    /// The server may write to the caches of its package manager, which are made here.
     pub(in crate::agent) fn draw(self, sandbox: &SandboxPolicy, egress: Option<&Egress>) -> Draft {
         let caches = match sandbox.mode {
             SandboxMode::Off => Vec::new(),
@@ -113,12 +115,12 @@ impl Sandboxed<'_> {
         self.drawn(sandbox, egress, &caches, true)
     }
 
-    /// Draws the rules for a server that nobody trusts yet: it writes nothing that others use, and reads the caches.
+    /// Draws the rules for a server that is not trusted yet: it reads the caches, and writes nothing that others use.
     pub(in crate::agent) fn draw_untrusted(self, sandbox: &SandboxPolicy, caches: &[PackageCache]) -> Draft {
         self.drawn(sandbox, None, caches, false)
     }
 
-    /// Returns the caches of the package managers that it is started by, as far as names tell.
+    /// Returns the caches of the package managers that start the server, as far as they are recognised by their names.
     pub(in crate::agent) fn caches(&self) -> Vec<PackageCache> {
         let programs = programs(self.program, &words(self.program));
         let programs = programs.iter().map(String::as_str);
@@ -172,7 +174,7 @@ pub(in crate::agent) fn variable<'e>(
     variables.find_map(|(name, value)| (name == wanted).then_some(value.as_os_str()))
 }
 
-/// Tells a server of its temporary directory.
+/// Sets the variable for temporary files to this directory.
 pub(in crate::agent) fn with_temporary(
     environment: &mut Vec<(OsString, OsString)>,
     directory: &TemporaryDirectory,
@@ -181,7 +183,7 @@ pub(in crate::agent) fn with_temporary(
     environment.push((TEMPORARY.into(), directory.0.clone().into()));
 }
 
-/// Makes a cache, which its package manager cannot where the home may only be read.
+/// Makes a cache, because the package manager cannot if the home is read-only.
 fn make_cache(cache: &Path) {
     if let Err(error) = fs::create_dir_all(cache) {
         tracing::info!(path = %cache.display(), %error, "the cache of a package manager is not there");
@@ -193,7 +195,7 @@ fn words(program: &OpenProgram) -> Vec<String> {
     words.map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// Returns the programs that a command runs, as far as its words tell.
+/// Returns the programs that a command runs, as far as its words name them.
 fn programs(program: &OpenProgram, words: &[String]) -> Vec<String> {
     let scripts = program.scripts.iter().map(|(path, _)| path.as_path());
     let files = scripts.chain([program.path.as_path()]);
@@ -201,13 +203,13 @@ fn programs(program: &OpenProgram, words: &[String]) -> Vec<String> {
     files.chain(LaunchRules::searched(words)).collect()
 }
 
-/// Returns the files and directories that a server is made of: its program, and the package that its script lies in. Their
-/// paths have no links, and none of them holds a home.
+/// Returns the files and directories that a server consists of: its program, and the package of its script. The paths
+/// contain no links, and none of the directories contains a home.
 fn package(program: &OpenProgram, words: &[String], home: Option<&Path>) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
     let interpreters = program.scripts.iter().map(|(path, _)| path.clone());
     let mut files: Vec<PathBuf> = interpreters.chain([program.path.clone()]).collect();
-    // A script that stands for its program, as those of version managers do, is given the program's own words.
+    // A script that stands in for its program, as those of version managers do, passes the program's arguments on.
     let called = program.scripts.first().map(|(path, _)| path.to_string_lossy());
     let from = called.and_then(|called| words.iter().position(|word| *word == called));
     let shown = from.map_or(&[][..], |from| &words[from..]);
@@ -217,7 +219,7 @@ fn package(program: &OpenProgram, words: &[String], home: Option<&Path>) -> Vec<
     {
         let directory = PathBuf::from(script.directory.unwrap_or_default());
         files.extend(script.path.map(|path| directory.join(path)));
-        // A launcher finds its project in the directory that it is told of.
+        // Some launchers find their project in a directory that an option names.
         found.extend(std::path::absolute(directory).ok());
     }
     for path in files {
@@ -229,7 +231,7 @@ fn package(program: &OpenProgram, words: &[String], home: Option<&Path>) -> Vec<
             found.extend(around(&path, home));
         }
     }
-    // What is refused is decided by where a path leads, not by how it is written.
+    // The sandbox decides by the real path, not by the spelling.
     found
         .iter()
         .filter_map(|path| fs::canonicalize(path).ok())
@@ -239,13 +241,13 @@ fn package(program: &OpenProgram, words: &[String], home: Option<&Path>) -> Vec<
         .collect()
 }
 
-/// Returns the path of a file, which may be a link, in its directory without links.
+/// Resolves the links in a file's directory, but not the file itself.
 fn without_links_above(path: &Path) -> Option<PathBuf> {
     let directory = fs::canonicalize(path.parent()?).ok()?;
     Some(directory.join(path.file_name()?))
 }
 
-/// Returns a file, and what it needs of its package or installation.
+/// Returns a file, and the directories that it needs of its package or installation.
 fn around(path: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut found = vec![path.to_owned()];
     let above: Vec<&Path> = path
@@ -262,7 +264,7 @@ fn around(path: &Path, home: Option<&Path>) -> Vec<PathBuf> {
             found.extend(BESIDE_BIN.iter().map(|name| installation.join(name)));
             found.push((*directory).to_owned());
         }
-        // What a manager of versions puts on PATH starts programs that lie beside it.
+        // The shims of a version manager start programs that lie beside their directory.
         (None, Some(directory)) if directory.file_name() == Some(OsStr::new("shims")) => {
             found.extend(directory.parent().map(Path::to_owned));
         }
@@ -337,7 +339,8 @@ mod tests {
         }
     }
 
-    /// The package of a command on a host with a home at `home` and a repository beside it, in which `link` leads to the home.
+    /// Returns the package of a command on a host with a home at `home` and a repository beside it, in which `link`
+    /// leads to the home.
     #[test_case(&["sh", "@/home/documents/../x.sh"] => vec!["home/x.sh"]; "two dots")]
     #[test_case(&["env", "-C", "@/home/documents/..", "sh", "x.sh"] => vec!["home/x.sh"]; "a directory with two dots")]
     #[test_case(&["env", "-C", "@/repo/link", "sh", "x.sh"] => vec!["home/x.sh"]; "a directory that is a link")]

@@ -1,4 +1,4 @@
-//! Sandboxes of running servers, as the wrappers that made them told.
+//! Sandboxes of running servers, from the events of the wrappers that made them.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use super::resources::Processes;
 
-/// Starts in a sandbox that are looked at: the newest.
+/// Most starts in a sandbox that are read, newest first.
 const MAX_STARTS: u32 = 1_000;
 
 /// The sandbox that a server runs in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxStatus {
-    /// The files that it may use: `off`, `home-readonly`, `strict`.
+    /// The mode of the file rules: `off`, `home-readonly`, `strict`.
     pub mode: String,
-    /// The network that it may use: `egress`, `ports`, `off`.
+    /// The mode of the network rules: `egress`, `ports`, `off`.
     pub network: String,
-    /// False if it runs without the sandbox that it was to have.
+    /// False if the sandbox could not be made, and the server runs without it.
     pub enforced: bool,
     /// The parts that the kernel does not enforce, and grants without effect.
     pub gaps: Vec<String>,
@@ -45,13 +45,14 @@ impl SandboxStatus {
         })
     }
 
-    /// Returns whether it is all that was asked for.
+    /// Returns whether the kernel enforces everything that was asked for.
     pub const fn is_whole(&self) -> bool {
         self.enforced && self.gaps.is_empty()
     }
 }
 
-/// `strict`, `strict, no network`, `none` where it could not be made; an asterisk where it lacks something.
+/// Formats as `strict` or `strict, no network`; as `none` if the sandbox could not be made; with an asterisk if parts
+/// are not enforced.
 impl fmt::Display for SandboxStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.enforced {
@@ -67,12 +68,12 @@ impl fmt::Display for SandboxStatus {
     }
 }
 
-/// The sandboxes that wrappers told of, the newest first.
+/// The recorded sandboxes, newest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunningSandboxes(Vec<StoredEvent>);
 
 impl RunningSandboxes {
-    /// Reads what is recorded of them.
+    /// Reads the records of sandboxes from the store.
     pub(crate) fn read(reader: &StoreReader) -> Result<Self, QueryError> {
         let filter = Filter {
             types: vec![EventType::ServerSandboxed.as_str().to_owned()],
@@ -83,7 +84,8 @@ impl RunningSandboxes {
         Ok(Self(events))
     }
 
-    /// Returns the sandbox that a process is in: it, or a process that it comes from, was started in one and lives.
+    /// Returns the sandbox that a process is in: the process or one of its ancestors was started in the sandbox, and
+    /// lives.
     pub(crate) fn of(&self, pid: u32, processes: &Processes) -> Option<SandboxStatus> {
         let line = processes.line(pid);
         let started = self.0.iter().find(|event| {

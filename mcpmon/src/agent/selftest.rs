@@ -1,6 +1,7 @@
-//! Proof that enforcement works now: connections that must be refused, an exec that must be seen.
+//! Self-test of the enforcement: connections that must be refused, and an exec that must be reported.
 //!
-//! One test catches whatever breaks it: wrong offsets, a wrong cgroup, lost links, a stuck ring.
+//! The test goes through the whole path, so it finds any fault on it: wrong offsets, a wrong cgroup, lost links, a
+//! stuck ring.
 
 use std::{
     fs, io,
@@ -42,7 +43,7 @@ use super::{
 
 /// The longest time until the engine reports the test's actions.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// Any port: the canary's rule names none.
+/// The port does not matter: the canary's rule names none.
 const PORT: u16 = 9;
 
 /// A part of the enforcement.
@@ -51,17 +52,17 @@ const PORT: u16 = 9;
 pub enum Component {
     /// Connections that a rule refuses are refused.
     NetworkGate,
-    /// Packets to addresses that a rule refuses are dropped, whatever call they come of.
+    /// Packets to addresses that a rule refuses are dropped, whichever system call they come from.
     PacketGate,
     /// Starts of processes are seen.
     ExecSensor,
     /// Files of servers can be compared with their pins.
     Pins,
-    /// Servers that may not run can be stopped, whoever runs them.
+    /// Servers of every user can be stopped if they may not run.
     ExecGate,
 }
 
-/// One thing that was tried.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelfTestCheck {
     /// The component it tests.
@@ -76,15 +77,16 @@ pub struct SelfTestCheck {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckOutcome {
-    /// As it must.
+    /// The outcome is as it must be.
     Passed,
-    /// Not as it must, and why.
+    /// The outcome is wrong; the reason.
     Failed(String),
-    /// Not possible here, and why.
+    /// The check is not possible on this host; the reason.
     Skipped(String),
 }
 
-/// The ways a refused address is tried: name, call, what must refuse it, and how and in which family it is written.
+/// The ways in which refused addresses are tried: name, kind of socket, the hook that must refuse, and the form and
+/// family of the address.
 const ATTEMPTS: [(&str, SockType, Hook, Form, IpAddr); 7] = {
     let [v4, v6] = CANARY;
     [
@@ -116,8 +118,8 @@ const ATTEMPTS: [(&str, SockType, Hook, Form, IpAddr); 7] = {
     ]
 };
 
-/// Runs the test against a running engine, on a thread of the runtime that may block. Takes about a second,
-/// and a few where the engine does not answer.
+/// Runs the test against a running engine, on a thread of the runtime that may block. Takes about a second; a few
+/// seconds if the engine does not answer.
 pub(crate) fn run(engine: &Sender<EngineMessage>, links: &Links) -> Vec<SelfTestCheck> {
     let nonce = Uuid::now_v7().to_string();
     let (reply, ready) = oneshot::channel();
@@ -136,13 +138,13 @@ pub(crate) fn run(engine: &Sender<EngineMessage>, links: &Links) -> Vec<SelfTest
     })
 }
 
-/// The engine's answer; `None` where it has ended or does not answer.
+/// Waits for the engine's answer. Returns `None` if the engine has ended or does not answer in time.
 fn wait<T>(answer: oneshot::Receiver<T>) -> Option<T> {
     let answer = async { tokio::time::timeout(PATIENCE, answer).await };
     tokio::runtime::Handle::current().block_on(answer).ok()?.ok()
 }
 
-/// Runs the test without an engine, on rings that nobody else reads.
+/// Runs the test without an engine, on rings that have no other reader.
 pub(crate) fn run_alone(rings: &mut Rings, links: &Links) -> Vec<SelfTestCheck> {
     let nonce = Uuid::now_v7().to_string();
     let mut probe = Probe::new(nonce.clone());
@@ -155,7 +157,7 @@ pub(crate) fn run_alone(rings: &mut Rings, links: &Links) -> Vec<SelfTestCheck> 
     })
 }
 
-/// Does what must be refused or seen, then looks for its traces until the deadline.
+/// Does what must be refused or reported, then looks for the records of it until the deadline.
 fn perform(nonce: &str, links: &Links, mut look: impl FnMut() -> Sightings) -> Vec<SelfTestCheck> {
     let attempts = ATTEMPTS.map(|(name, kind, hook, form, address)| {
         let target = match (form, address) {
@@ -186,8 +188,8 @@ fn perform(nonce: &str, links: &Links, mut look: impl FnMut() -> Sightings) -> V
     checks
 }
 
-/// Not every hook can be tried on every host: without a route to the canary's address no packet is made, and without SCTP
-/// no socket of it.
+/// Checks that a kernel program is attached. This is needed because not every hook can be tried on every host: without
+/// a route to the canary's address no packet is made, and without SCTP no SCTP socket.
 fn link_check(program: &str, state: LinkState) -> SelfTestCheck {
     SelfTestCheck {
         component: match program {
@@ -207,7 +209,7 @@ fn link_check(program: &str, state: LinkState) -> SelfTestCheck {
     }
 }
 
-/// A sandbox around the daemon may forbid the calls that look files up inside another root.
+/// Checks that files are found inside the root of a process: a sandbox around the daemon may forbid the calls for that.
 fn files_check() -> SelfTestCheck {
     let looked_up = Process::open(std::process::id())
         .and_then(|process| process.root())
@@ -223,7 +225,8 @@ fn files_check() -> SelfTestCheck {
     }
 }
 
-/// Without the capability only servers of the daemon's own user are stopped and killed.
+/// Checks for the capability to signal every process; without it, only servers of the daemon's own user are stopped and
+/// killed.
 fn signals_check(can_signal_everyone: bool) -> SelfTestCheck {
     SelfTestCheck {
         component: Component::ExecGate,
@@ -237,7 +240,8 @@ fn signals_check(can_signal_everyone: bool) -> SelfTestCheck {
     }
 }
 
-/// Without the capability it is not known who writes to a file of another user while it is hashed.
+/// Checks for the capability to lease every file; without it, writers to a file of another user are not noticed while
+/// it is hashed.
 fn leases_check(can_lease_everything: bool) -> SelfTestCheck {
     SelfTestCheck {
         component: Component::Pins,
@@ -297,13 +301,13 @@ impl Attempt {
     }
 }
 
-/// Returns whether a connection to the self-test's address is refused, by whatever daemon's programs.
+/// Returns whether a connection to the self-test's address is refused by the programs of any daemon.
 pub(crate) fn is_refusing() -> bool {
     let target = SocketAddr::new(CANARY[0], PORT);
     attempt(SockType::Stream, Hook::Connect, target) == Err(Errno::EPERM)
 }
 
-/// Connects, or sends one byte, without waiting for anyone.
+/// Connects, or sends one byte, without blocking.
 fn attempt(kind: SockType, hook: Hook, target: SocketAddr) -> nix::Result<()> {
     let family = if target.is_ipv4() {
         AddressFamily::Inet
@@ -327,7 +331,7 @@ fn attempt(kind: SockType, hook: Hook, target: SocketAddr) -> nix::Result<()> {
     }
 }
 
-/// Identity of a canary process, as it must be reported.
+/// Identity of the canary process, as the kernel must report it.
 struct Canary {
     pid: u32,
     inode: u64,
@@ -381,7 +385,7 @@ fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> SelfTestCheck {
     }
 }
 
-/// The outcome for every component where the test itself could not be done.
+/// Returns a failed check for every component, because the test itself could not be done.
 pub(crate) fn impossible(cause: &str) -> Vec<SelfTestCheck> {
     let components = [
         Component::NetworkGate,
@@ -399,7 +403,7 @@ pub(crate) fn impossible(cause: &str) -> Vec<SelfTestCheck> {
         .into()
 }
 
-/// Returns the reason why a component does not work, `None` if it does.
+/// Returns the reasons why a component does not work; `None` if it works.
 pub fn cause(checks: &[SelfTestCheck], component: Component) -> Option<String> {
     let causes: Vec<String> = checks
         .iter()

@@ -1,4 +1,4 @@
-//! Server cards, and entries of registries (`server.json`), compared with what their servers offer.
+//! Comparison of server cards and registry entries (`server.json`) with what their servers offer.
 
 use std::collections::BTreeMap;
 
@@ -8,40 +8,40 @@ use serde_json::Value;
 
 use super::inspection::{InspectedDefinition, ServerOffer};
 
-/// Longest text of a difference that is told, characters.
+/// Longest text of a difference that is shown, characters.
 const MAX_TOLD: usize = 200;
 
-/// A card.
+/// A server card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerCard(Value);
 
-/// The text is no card.
+/// The reason why a text is not a card.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerCardError {
     /// The text is no JSON.
     #[error("the card is no JSON")]
     NotJson(#[source] serde_json::Error),
-    /// The JSON says nothing of a server.
+    /// The JSON has no name of a server.
     #[error("the card has neither a name nor `serverInfo`")]
     NoServer,
 }
 
-/// Something that the card says otherwise than the server.
+/// A value that differs between the card and the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CardDifference {
-    /// The subject: such as `name`, `version`, `url`, `npm package`, or a definition such as `tool forecast`.
+    /// The subject, such as `name`, `version`, `url`, `npm package`, or a definition such as `tool forecast`.
     pub(crate) subject: String,
-    /// What the card says; `None` where it says nothing.
+    /// The value in the card; `None` if the card has none.
     pub(crate) card: Option<String>,
-    /// What the server says; `None` where it says nothing.
+    /// The value of the server; `None` if the server has none.
     pub(crate) live: Option<String>,
 }
 
 impl ServerCard {
-    /// Reads a card, or the entry of a registry that has one as `server`.
+    /// Parses a card, or the entry of a registry that contains one as `server`.
     ///
     /// # Errors
-    /// Returns an error if the text is none.
+    /// Returns an error if the text is neither.
     pub(crate) fn parse(text: &str) -> Result<Self, ServerCardError> {
         let card: Value = serde_json::from_str(text).map_err(ServerCardError::NotJson)?;
         let card = match card.get("server") {
@@ -55,7 +55,8 @@ impl ServerCard {
         }
     }
 
-    /// Everything in which the card and the server at `url` differ. Of what the card says nothing, nothing differs.
+    /// Returns all differences between the card and the server at `url`. Values that the card does not have are not
+    /// compared.
     pub(crate) fn differences(
         &self,
         url: Option<&str>,
@@ -63,7 +64,7 @@ impl ServerCard {
         offered: &[InspectedDefinition],
     ) -> Vec<CardDifference> {
         let mut differences = Vec::new();
-        // A registry puts a namespace in front of the name.
+        // A registry puts a namespace before the name.
         let name = self
             .text("name")
             .map(|name| name.rsplit('/').next().unwrap_or(name));
@@ -79,7 +80,8 @@ impl ServerCard {
         differences
     }
 
-    /// Everything in which the card and a server of this host differ: in the package that it ran from, and in what it listed.
+    /// Returns all differences between the card and a server of this host: in the package that it ran from, and in its
+    /// lists.
     #[must_use]
     pub(crate) fn differences_of_recorded(
         &self,
@@ -94,10 +96,10 @@ impl ServerCard {
         differences
     }
 
-    /// Adds what differs between the packages of the card and the one that is installed.
+    /// Adds the differences between the packages of the card and the installed package.
     fn compare_package(&self, origin: &PackageOrigin, differences: &mut Vec<CardDifference>) {
         if let Some(entry) = &origin.registry_entry {
-            // One without a namespace is what the server calls itself.
+            // A name without a namespace is the server's own name, not that in a registry.
             let name = self.0.get("name").and_then(Value::as_str);
             let name = name.filter(|name| name.contains('/'));
             compare("registry name", name, Some(&entry.name), differences);
@@ -107,7 +109,7 @@ impl ServerCard {
             Ecosystem::Pypi => "pypi",
         };
         let packages = self.0.get("packages").and_then(Value::as_array);
-        // Before 2025-10 its members had underscores.
+        // Before 2025-10 the names of members had underscores.
         let of_kind = |package: &&Value| {
             let given = package
                 .get("registryType")
@@ -146,14 +148,14 @@ impl ServerCard {
         }
     }
 
-    /// Adds what differs between the lists of the card and of the server.
+    /// Adds the differences between the lists of the card and of the server.
     fn compare_lists(&self, offered: &[InspectedDefinition], differences: &mut Vec<CardDifference>) {
         for (list, kind, key) in [
             ("tools", DefinitionKind::Tool, "name"),
             ("prompts", DefinitionKind::Prompt, "name"),
             ("resources", DefinitionKind::Resource, "uri"),
         ] {
-            // A card can say `dynamic` instead.
+            // A card can have the text `dynamic` instead of a list.
             if let Some(listed) = self.0.get(list).and_then(Value::as_array) {
                 let live = offered.iter().filter(|definition| definition.kind == kind);
                 definitions(kind, key, listed, live, differences);
@@ -161,13 +163,13 @@ impl ServerCard {
         }
     }
 
-    /// A text about the server: in the card itself, or in its `serverInfo`.
+    /// Returns a text about the server: from the card's `serverInfo`, or from the card itself.
     fn text(&self, name: &str) -> Option<&str> {
         let own = self.0["serverInfo"].get(name).or_else(|| self.0.get(name));
         own.and_then(Value::as_str)
     }
 
-    /// The difference that the card names other addresses than the one that was asked.
+    /// Returns a difference if the card names addresses, and the asked one is not among them.
     fn elsewhere(&self, url: Option<&str>) -> Option<CardDifference> {
         let remotes = self.0.get("remotes")?.as_array()?;
         let urls: Vec<&str> = remotes
@@ -185,7 +187,7 @@ impl ServerCard {
     }
 }
 
-/// The one spelling of a package's name.
+/// Returns the normalised name of a package.
 fn spelling(ecosystem: Ecosystem, name: &str) -> String {
     match ecosystem {
         Ecosystem::Npm => name.to_owned(),
@@ -224,7 +226,7 @@ fn definitions<'d>(
     }));
 }
 
-/// Adds the difference of two texts, where the card has one.
+/// Adds a difference if the card has a text and the server's is another.
 fn compare(subject: &str, card: Option<&str>, live: Option<&str>, differences: &mut Vec<CardDifference>) {
     if card.is_some() && card != live {
         differences.push(CardDifference {
@@ -235,7 +237,7 @@ fn compare(subject: &str, card: Option<&str>, live: Option<&str>, differences: &
     }
 }
 
-/// A text on one line, cut.
+/// Returns a text on one line, cut to the longest length that is shown.
 fn told(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().filter(|c| !c.is_control()).take(MAX_TOLD).collect()

@@ -14,7 +14,7 @@ pub use super::{
     tap::{TapStatus, TappedStatus},
 };
 
-/// Addresses of a name that a line tells.
+/// Most addresses of a name that a line shows.
 const MAX_TOLD: usize = 4;
 
 /// The daemon's state.
@@ -26,7 +26,7 @@ pub struct Status {
     pub pid: u32,
     /// Seconds since it started.
     pub uptime: u64,
-    /// Everything that matters in one word.
+    /// The overall state.
     pub state: State,
     /// The degraded components, with their causes.
     pub degraded: BTreeMap<String, String>,
@@ -45,29 +45,29 @@ pub struct Status {
     pub kills: Kills,
     /// Running servers.
     pub servers: Vec<RunningServer>,
-    /// Starts of servers that were seen, and those of them by a wrapper.
+    /// Numbers of starts of servers: all that were seen, and those by a wrapper.
     pub coverage: Coverage,
     /// Wrappers that are connected.
     pub wrappers: usize,
-    /// The LLM proxy; `None` where it does not run.
+    /// The LLM proxy; `None` if it is not running.
     #[serde(default)]
     pub proxy: Option<ProxyStatus>,
-    /// The tap; `None` where it is off.
+    /// The tap; `None` if it is off.
     #[serde(default)]
     pub tap: Option<TapStatus>,
     /// Sessions of `mcpmon run` that are connected.
     #[serde(default)]
     pub runs: Vec<RunStatus>,
-    /// Sessions whose models had code run lately: the calls in it are seen on the wire alone.
+    /// Recent sessions whose models had code run: calls from this code are visible on the network only.
     #[serde(default)]
     pub code_sessions: Vec<CodeSession>,
     /// The reasons why first starts are not pinned, for each user or for the host.
     pub not_pinned: Vec<String>,
-    /// Processes the kernel knows as servers' or agents'.
+    /// Processes that the kernel programs know as a server's or an agent's.
     pub tracked_processes: usize,
     /// Counters of the kernel programs.
     pub counters: BTreeMap<String, u64>,
-    /// Records that sequence numbers prove lost.
+    /// Number of records that are missing by their sequence numbers.
     pub missing_records: u64,
     /// Records that could not be parsed.
     pub malformed_records: u64,
@@ -75,7 +75,7 @@ pub struct Status {
     pub store: StoreStatus,
     /// The cgroup the programs are attached to.
     pub cgroup: PathBuf,
-    /// The state that stays in the kernel when the daemon ends; `None` where nothing does.
+    /// The state that stays in the kernel when the daemon ends; `None` if none does.
     #[serde(default)]
     pub kept: Option<KeptStatus>,
 }
@@ -83,28 +83,28 @@ pub struct Status {
 /// A session whose model calls tools from code that it writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeSession {
-    /// The session, as others know it.
+    /// The session's id in the records.
     pub session: String,
     /// Its user.
     pub uid: u32,
 }
 
-/// Everything in one word.
+/// The overall state of the enforcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// The first self-test is not done: nothing proves yet that anything is enforced.
+    /// The first self-test is not done, so it is not proved yet that anything is enforced.
     Starting,
     /// The policy's refusals are carried out.
     Enforcing,
-    /// The policy's refusals are reported, and connections pass.
+    /// The policy's refusals are reported but not carried out.
     Observing,
     /// Something does not work; [`Status::degraded`] says what.
     Degraded,
 }
 
 impl State {
-    /// The word.
+    /// Returns the word for the state.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -118,9 +118,9 @@ impl State {
 /// The state that stays in the kernel when the daemon ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptStatus {
-    /// The directory in which it is pinned.
+    /// The directory in which the state is pinned.
     pub directory: PathBuf,
-    /// Since when the programs are attached without a gap, RFC 3339.
+    /// The time since which the programs are attached without a gap, RFC 3339.
     pub since: String,
 }
 
@@ -129,13 +129,13 @@ pub struct KeptStatus {
 pub struct PolicyStatus {
     /// Files it came from; empty for the embedded default.
     pub sources: Vec<String>,
-    /// Digest over them.
+    /// Digest of the files.
     pub hash: String,
-    /// Keys the files set that this version does not enforce.
+    /// Keys in the files that have no effect in this version.
     pub not_in_force: Vec<String>,
-    /// Mistakes of a newer version of the files, which is therefore not in force.
+    /// Mistakes in a newer version of the files, which is not in force because of them.
     pub rejected: Vec<String>,
-    /// The signed bundle it comes from; `None` where the host takes none.
+    /// The signed bundle that the policy comes from; `None` if the host uses no bundle.
     #[serde(default)]
     pub bundle: Option<BundleStatus>,
 }
@@ -143,17 +143,17 @@ pub struct PolicyStatus {
 /// The signed bundle of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundleStatus {
-    /// Where it comes from.
+    /// The address from which it is fetched.
     pub url: String,
-    /// The serial of the one in force; `None` where none is.
+    /// The serial number of the bundle in force; `None` if no bundle is in force.
     pub serial: Option<u64>,
     /// Its digest.
     pub digest: Option<String>,
     /// The time at which it expires, RFC 3339.
     pub expires: Option<String>,
-    /// The last answer of its server, RFC 3339; `None` before the first since the start.
+    /// The time of the latest answer of its server, RFC 3339; `None` before the first answer since the start.
     pub heard_at: Option<String>,
-    /// Why the latest one is not in force.
+    /// The reason why the latest bundle is not in force.
     pub refused: Option<String>,
 }
 
@@ -166,26 +166,26 @@ pub struct NetworkStatus {
     pub entries: usize,
     /// Servers whose process tree is restricted.
     pub egress_lists: usize,
-    /// Names without an address, and why.
+    /// Names without an address, and the reasons.
     pub unresolved: BTreeMap<String, String>,
-    /// Addresses of refused names that only other processes were told, as far as they are refused.
+    /// Refused addresses of refused names that only DNS answers to other processes contained.
     #[serde(default)]
     pub followed: BTreeMap<String, Vec<FollowedAddress>>,
 }
 
-/// An address of a refused name that a DNS server told another process.
+/// An address of a refused name from the DNS answer to another process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FollowedAddress {
     /// The address.
     pub address: IpAddr,
     /// The DNS server.
     pub server: IpAddr,
-    /// The first time, RFC 3339.
+    /// The time of the first such answer, RFC 3339.
     pub since: String,
 }
 
 impl NetworkStatus {
-    /// A line for each name that has other addresses than the daemon was told.
+    /// Returns a line for each name with addresses that the daemon's own DNS queries did not return.
     pub fn followed_lines(&self) -> Vec<String> {
         let line = |(name, addresses): (&String, &Vec<FollowedAddress>)| {
             let told: Vec<String> = addresses
@@ -213,11 +213,11 @@ pub struct RunningServer {
     pub server_id: String,
     /// The serving process, or the launcher.
     pub pid: u32,
-    /// True if it serves already.
+    /// True if the server has started; false while a launcher runs.
     pub serving: bool,
     /// Its processes.
     pub processes: usize,
-    /// The sandbox that a wrapper started it in.
+    /// The sandbox in which a wrapper started it.
     #[serde(default)]
     pub sandbox: Option<SandboxStatus>,
 }
@@ -227,7 +227,7 @@ pub struct RunningServer {
 pub struct StoreStatus {
     /// The file.
     pub path: PathBuf,
-    /// Events written since the daemon started.
+    /// Events written since the daemon's start.
     pub written: u64,
     /// Events lost.
     pub lost: u64,
@@ -235,7 +235,7 @@ pub struct StoreStatus {
     pub queued: usize,
     /// The cause of the latest failed write.
     pub last_error: Option<String>,
-    /// Bytes that it takes on the disk.
+    /// Size of the file on the disk, bytes.
     #[serde(default)]
     pub size: u64,
     /// The time of the oldest event in the store, RFC 3339.

@@ -1,4 +1,4 @@
-//! The policy bundle: taken over as a whole, or not at all.
+//! The policy bundle in the daemon: adopted as a whole, or not at all.
 
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,13 @@ const COMPONENT: &str = "policy bundle";
 /// The directory beside the store in which the last good bundle is kept.
 const DIRECTORY: &str = "bundle";
 
-/// Returns the directory for bundles of the daemon that has this store.
+/// Returns the directory for bundles that belongs to this store.
 fn directory(store: &Path) -> PathBuf {
     store.parent().unwrap_or_else(|| Path::new(".")).join(DIRECTORY)
 }
 
-/// Takes up the bundle that a daemon kept; returns what is in force with it, and why it is not.
+/// Adopts the bundle that an earlier daemon kept. Returns the resulting configuration, and the state of the bundle,
+/// with the reason if it was not adopted.
 pub(crate) fn resume(
     store: &Path,
     own: LoadedConfiguration,
@@ -40,7 +41,7 @@ pub(crate) fn resume(
     });
     match composed {
         Ok(Some((bundle, mut loaded))) => {
-            // Nothing was in force before it that it could lack.
+            // No configuration was in force before, so the bundle turns nothing off.
             (loaded.lost, loaded.switched_off) = (Vec::new(), Vec::new());
             host.took(&bundle);
             reloader.take_bundle(bundle, &loaded);
@@ -55,7 +56,7 @@ pub(crate) fn resume(
     }
 }
 
-/// Returns what is to be fetched.
+/// Returns the bundle that is to be fetched.
 pub(super) fn wanted(loaded: &LoadedConfiguration) -> WantedBundle {
     WantedBundle {
         settings: loaded.settings.bundle.clone(),
@@ -65,7 +66,7 @@ pub(super) fn wanted(loaded: &LoadedConfiguration) -> WantedBundle {
 }
 
 impl Daemon {
-    /// Tells the task that fetches what is wanted now; where a person asked, it looks at once.
+    /// Updates what the fetching task is to fetch. If a person asked for it, the task fetches at once.
     pub(super) fn want_bundle(&mut self, by_person: bool) {
         let settings = self.loaded.settings.bundle.clone();
         if settings.is_none() {
@@ -85,7 +86,7 @@ impl Daemon {
     }
 
     pub(super) async fn take_fetched(&mut self, fetched: FetchedBundle) {
-        // What was asked for before the configuration changed is of no interest any more.
+        // A bundle that was requested before the configuration changed is ignored.
         let settings = self.loaded.settings.bundle.clone();
         let Some(settings) = settings.filter(|settings| settings.url == fetched.url) else {
             return;
@@ -102,7 +103,8 @@ impl Daemon {
                 self.take_bundle(&bytes, &settings).await;
             }
         }
-        // The next look is not to hear that nothing changed: what was refused for a reason that passes is judged again.
+        // The next request must not be answered with "unchanged": a bundle that was refused may be acceptable later,
+        // and is judged again.
         let afresh = self.bundle.refused().is_some();
         self.wanted_bundle.send_if_modified(|wanted| {
             wanted.afresh = afresh;
@@ -163,13 +165,13 @@ impl Daemon {
         self.recorder.push(event);
     }
 
-    /// Takes the state of the bundle into the daemon's health.
+    /// Notes the state of the bundle in the daemon's health.
     pub(super) fn note_bundle(&mut self) {
         let trouble = self.bundle.trouble(jiff::Timestamp::now());
         self.note(COMPONENT, trouble);
     }
 
-    /// Returns the state of the bundle; `None` where the host has no use for one.
+    /// Returns the state of the bundle; `None` if the host uses no bundle.
     pub(super) fn bundle_status(&self) -> Option<BundleStatus> {
         let settings = self.loaded.settings.bundle.as_ref()?;
         let in_force = self.loaded.text.bundle();

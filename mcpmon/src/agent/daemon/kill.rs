@@ -1,10 +1,10 @@
-//! The kill switch: what a person says reaches wrappers by the store, and processes by the engine.
+//! The kill switch in the daemon: an order reaches wrappers by way of the store, and processes by way of the engine.
 
 use super::Daemon;
 use crate::agent::{control::DaemonAnswer, kill::KillOrder};
 
 impl Daemon {
-    /// Stops a session or the host, or lets it go on. Calls stop first: wrappers read what the store says.
+    /// Stops a session or the host, or lifts that. Calls stop first, because wrappers read the store.
     pub(super) async fn kill(&mut self, word: KillOrder) -> DaemonAnswer {
         let (event, kills) = match self.wrappers.kill(word).await {
             Ok(done) => done,
@@ -15,7 +15,8 @@ impl Daemon {
         match self.install().await {
             Ok(()) => DaemonAnswer::Done,
             Err(error) => {
-                // The store has it: calls are stopped, and a restart tries the kernel again.
+                // The order is in the store: calls are stopped, and the daemon tries the kernel again when it is
+                // restarted.
                 self.note("kill switch", Some(format!("connections go on: {error}")));
                 self.kills = before;
                 DaemonAnswer::Error(format!("calls are stopped, connections are not: {error}"))

@@ -1,4 +1,4 @@
-//! The LLM proxy of the daemon: started, changed and looked after with everything else.
+//! The LLM proxy of the daemon: started, restarted and stopped as the policy says.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -24,21 +24,21 @@ const RETRY: Duration = Duration::from_secs(30);
 /// The name of this component in events and `mcpmon status`.
 const COMPONENT: &str = "LLM proxy";
 
-/// The proxy, where there is one.
+/// The proxy, if it runs, and what it needs.
 pub(super) struct DaemonProxy {
     models: Models,
     remotes: RemoteServers,
-    /// Of conversations with remote servers.
+    /// Records conversations with remote servers.
     recorder: Recorder,
     hosted: Option<HostedProxy>,
     /// The time of the last attempt to start it.
     tried: Option<Instant>,
-    /// The offer to sessions.
+    /// The address of the proxy, for sessions of `mcpmon run`.
     offer: watch::Sender<Offered>,
 }
 
 impl DaemonProxy {
-    /// The proxy in front of models and of remote servers, and what sessions are told of it.
+    /// Prepares the proxy in front of models and of remote servers. Returns its offer to sessions, too.
     pub(super) fn new(
         models: Models,
         (remotes, recorder): (RemoteServers, Recorder),
@@ -59,7 +59,8 @@ impl DaemonProxy {
         self.hosted.as_ref().map(HostedProxy::status)
     }
 
-    /// Makes it run as `wanted` says; `None` where nothing changed, else why it does not run.
+    /// Starts, restarts or stops the proxy to match `wanted`. Returns `None` if nothing changed, else the reason why it
+    /// does not run, if any.
     fn follow(&mut self, wanted: Option<&ProxySettings>) -> Option<Option<String>> {
         let is_as_wanted = |hosted: &HostedProxy| hosted.is_running() && Some(hosted.settings()) == wanted;
         let Some(wanted) = wanted else {
@@ -89,7 +90,7 @@ impl DaemonProxy {
         }
     }
 
-    /// Tells sessions how it is reached.
+    /// Tells sessions how the proxy is reached, or why it does not run.
     fn tell(&self, trouble: Option<&str>) {
         let offer = match (&self.hosted, trouble) {
             (Some(hosted), _) => Ok(offer(hosted)),
@@ -119,7 +120,7 @@ impl DaemonProxy {
     }
 }
 
-/// The parts that all conversations share which the daemon judges itself, as those of the wrappers do.
+/// Makes the parts that are shared by all conversations that the daemon judges itself, and by those of the wrappers.
 pub(super) fn hosting(
     wrappers: &Wrappers,
     settings: RecorderSettings,
@@ -129,7 +130,7 @@ pub(super) fn hosting(
     HostedParts::of_daemon(Arc::new(wrappers.clone()), kept, settings, host)
 }
 
-/// The remote servers that the host's policy declares, and what their conversations are recorded to.
+/// Returns the remote servers that the host's policy declares, and the recorder of their conversations.
 pub(super) fn remotes(policies: Policies, hosting: HostedParts, tokens: Tokens) -> (RemoteServers, Recorder) {
     let recorder = hosting.recorder().clone();
     let remotes = RemoteServers::new(policies, hosting, tokens);
@@ -138,7 +139,7 @@ pub(super) fn remotes(policies: Policies, hosting: HostedParts, tokens: Tokens) 
 }
 
 impl Daemon {
-    /// To be called about once a second, and when the policy changed.
+    /// Starts, restarts or stops the proxy. Is called about once a second, and when the policy changed.
     pub(super) fn look_after_proxy(&mut self) {
         self.proxy.models.tick(clock::now());
         let wanted = self.loaded.settings.proxy.as_ref();
@@ -151,7 +152,7 @@ impl Daemon {
         }
     }
 
-    /// Another policy is in force.
+    /// Applies a new policy to the proxy.
     pub(super) fn tell_proxy(&mut self) {
         self.proxy.models.install(clock::now(), &self.loaded);
         self.proxy.remotes.follow();
@@ -159,7 +160,7 @@ impl Daemon {
     }
 }
 
-/// Returns the way in which a proxy is reached from this host.
+/// Returns the address at which a proxy is reached from this host, and its providers.
 fn offer(hosted: &HostedProxy) -> ProxyOffer {
     let mut address = hosted.address();
     if address.ip().is_unspecified() {
@@ -177,7 +178,7 @@ fn offer(hosted: &HostedProxy) -> ProxyOffer {
     }
 }
 
-/// An error with what lies behind it.
+/// Formats an error with its causes.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! `mcpmon daemon`: starts every part in order, keeps them in step with policy and names, stops them.
+//! `mcpmon daemon`: starts every part in order, applies changes of policy and names to all of them, and stops them.
 
 pub(crate) mod bundle;
 mod kill;
@@ -63,7 +63,7 @@ use super::{
     wrappers::Wrappers,
 };
 
-/// The store unless told otherwise.
+/// The default store.
 pub const DEFAULT_STORE: &str = DAEMON_STORE;
 /// The interval at which the policy's files are checked.
 const POLICY_INTERVAL: Duration = Duration::from_secs(2);
@@ -77,29 +77,29 @@ const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 pub struct DaemonOptions {
     /// The places of the policy.
     pub search: Search,
-    /// The store; the policy's `record.path` or [`DEFAULT_STORE`] where unset.
+    /// The store; if unset, the policy's `record.path` or [`DEFAULT_STORE`].
     pub store: Option<PathBuf>,
     /// The control socket.
     pub socket: PathBuf,
-    /// The directory for what stays in the kernel when the daemon ends.
+    /// The directory for the state that stays in the kernel when the daemon ends.
     pub bpffs: PathBuf,
-    /// True if lines of the kernel programs are shown.
+    /// True if the log lines of the kernel programs are shown.
     pub kernel_log: bool,
 }
 
 /// The reason why the daemon cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// The policy.
+    /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Its network rules.
+    /// The network rules do not fit the kernel's tables.
     #[error(transparent)]
     Compile(#[from] CompileError),
     /// The store cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store is another daemon's, or cannot be locked.
+    /// Another daemon uses the store, or it cannot be locked.
     #[error(transparent)]
     Sole(#[from] SoleError),
     /// The store cannot be read.
@@ -108,33 +108,33 @@ pub enum DaemonError {
     /// The store's pins cannot be read.
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// The kernel sense.
+    /// The kernel programs cannot be started.
     #[error(transparent)]
     Sensor(#[from] SensorError),
-    /// Their log was asked for, and they have none.
+    /// The log of the kernel programs was asked for, and they were built without it.
     #[error("the kernel programs were built without a log")]
     NoKernelLog,
-    /// The address lists.
+    /// The address lists cannot be installed.
     #[error(transparent)]
     Install(#[from] InstallError),
-    /// The control socket.
+    /// The control socket cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// Threads, signals or the runtime.
+    /// A thread, a signal handler or the runtime cannot be started.
     #[error("failed to start")]
     Start(#[source] io::Error),
-    /// The thread that owns the kernel sense is gone.
+    /// The thread that owns the kernel sensor has ended.
     #[error("the engine thread ended by itself: nothing is watched any more")]
     EngineEnded,
-    /// The engine exists and does not answer.
+    /// The engine thread runs and does not answer.
     #[error("the engine thread does not answer: starts of servers are not judged; restart the daemon")]
     EngineStuck,
 }
 
-/// Runs until a signal ends it.
+/// Runs until a signal ends the daemon.
 ///
 /// # Errors
-/// Returns an error if a part cannot start; then what an earlier daemon left in the kernel holds, and nothing else.
+/// Returns an error if a part cannot start; only what an earlier daemon left in the kernel is enforced then.
 pub fn run(options: DaemonOptions) -> Result<(), DaemonError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -145,7 +145,7 @@ pub fn run(options: DaemonOptions) -> Result<(), DaemonError> {
         let outcome = daemon.serve(inputs).await;
         Ok::<_, DaemonError>((outcome, daemon.stop()))
     })?;
-    // Tasks that are left may use the store until they end.
+    // Remaining tasks may use the store until they end.
     drop(runtime);
     drop(sole);
     outcome
@@ -153,7 +153,7 @@ pub fn run(options: DaemonOptions) -> Result<(), DaemonError> {
 
 struct Daemon {
     started: Instant,
-    /// Since when the kernel programs are attached.
+    /// The time since which the kernel programs are attached.
     watching_since: Timestamp,
     loaded: LoadedConfiguration,
     rejected: Vec<String>,
@@ -161,7 +161,7 @@ struct Daemon {
     numbering: Numbering,
     resolved: ResolvedNames,
     failures: BTreeMap<HostName, String>,
-    /// Addresses that could not be put in force, and when.
+    /// Addresses that could not be put in force, and the time of the attempt.
     late: Option<(ResolvedTable, Instant)>,
     tables: Arc<Tables>,
     kills: Kills,
@@ -175,9 +175,9 @@ struct Daemon {
     proxy: llm::DaemonProxy,
     tap: tap::DaemonTap,
     location: StoreLocation,
-    /// No other daemon has the store.
+    /// The lock by which no other daemon uses the store.
     sole: Sole,
-    /// The way back to the own store, while another one stands in for it.
+    /// The return to the own store, while a standby store is in use.
     returning: Option<StoreReturn>,
     socket: SocketFile,
     bpffs: PathBuf,
@@ -190,16 +190,16 @@ struct Daemon {
     checks: Vec<SelfTestCheck>,
     checked_at: Option<String>,
     testing: bool,
-    /// The end of the latest self-test; the daemon's start before the first.
+    /// The end of the latest self-test; before the first one, the start of the daemon.
     tested: Instant,
     waiting: Vec<oneshot::Sender<DaemonAnswer>>,
     checked: mpsc::Sender<Vec<SelfTestCheck>>,
     returned: mpsc::Sender<Result<ReturnedStore, ReturnError>>,
     notifier: Option<Notifier>,
     metrics: Endpoint,
-    /// Takes whether everything works, for the resource of what is exported.
+    /// Receives whether everything works; the value is exported as an attribute of the resource.
     effective: Metrics,
-    /// Turns of the engine when the service manager was told of them last.
+    /// Number of turns of the engine when the service manager was last notified.
     engine_turns: u64,
 }
 
@@ -216,10 +216,10 @@ struct Inputs {
 }
 
 impl Daemon {
-    /// Needs a runtime around it: tasks are spawned and signals caught.
+    /// Starts all parts. Must be called within a runtime, because it spawns tasks and catches signals.
     fn start(options: DaemonOptions) -> Result<(Self, Inputs), DaemonError> {
         sensing::check_log(options.kernel_log)?;
-        // Said first: without privileges everything else fails too, with less to the point.
+        // Checked first: without privileges everything else fails too, with less helpful errors.
         let missing = preflight::missing();
         if !missing.is_empty() {
             return Err(SensorError::Missing(missing).into());
@@ -265,17 +265,18 @@ impl Daemon {
         }
         let mut handover = sensing::read_handover(&sensor);
         let resolved = handover.resolved();
-        // The tables of an earlier daemon hold until these are complete; the notes keep the meaning of its numbers.
+        // The tables of an earlier daemon are in force until these are complete; the handover keeps the meaning of its
+        // numbers.
         let mut numbering = handover.numbering.clone();
         let tables = Arc::new(policy::tables(&loaded, &kills, &resolved, &mut numbering)?);
         sensor.addresses.install(&tables, enforcement(&loaded, &kills))?;
         let cgroup = sensor.attached.root().path.clone();
         let links = sensor.attached.links().clone();
         let mut monitor = Monitor::new(Arc::clone(&loaded.policy), &tables, known_pins);
-        drop(monitor.stop(kills.clone())); // nothing runs that is known yet
+        drop(monitor.stop(kills.clone())); // no process is known yet
         if sensor.adopted.is_some() {
             let last = sensor.processes.iter().map(|(_, entry)| entry.instance).max();
-            // Rules that the policy lacks by now are known to the notes still.
+            // The handover still has the rules that the policy no longer contains.
             let rules = handover.numbering.rules().collect();
             monitor.remember(handover.instances(), rules, InstanceId(last.unwrap_or(0)));
         }
@@ -447,7 +448,7 @@ impl Daemon {
         }
     }
 
-    /// Ends every part. The lock of the store must be dropped last.
+    /// Stops every part. Returns the lock of the store, which must be dropped last.
     fn stop(self) -> Sole {
         self.notify(Notifier::stopping);
         self.tell_watch();
@@ -468,13 +469,13 @@ impl Daemon {
         self.sole
     }
 
-    /// Records that the host is watched now: reports derive the unwatched times from it.
+    /// Records that the host is watched now. Reports derive from this when it was not watched.
     fn tell_watch(&self) {
         let watch = Span {
             since: self.watching_since,
             until: clock::now(),
         };
-        // Where there is no room for it, reports say that nobody watched for a while.
+        // If the queue is full, reports show a time in which the host was not watched.
         if self.recorder.put_soon(StoreEntry::Watch(watch)).is_err() {
             tracing::warn!("the store does not hear that the host is watched");
         }
@@ -501,7 +502,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Tells the service manager that the daemon works, while its engine does. One that stands still is restarted.
+    /// Notifies the service manager that the daemon works, if its engine does. A daemon whose engine hangs is
+    /// restarted.
     fn tell_progress(&mut self) {
         let turns = self.engine.turns();
         if std::mem::replace(&mut self.engine_turns, turns) != turns {
@@ -509,7 +511,7 @@ impl Daemon {
         }
     }
 
-    /// Takes the engine's report on its own parts into the daemon's health.
+    /// Notes the engine's report about its parts in the daemon's health.
     fn hear_engine(&mut self) {
         let degraded = self.engine.degraded.borrow_and_update().clone();
         let before = std::mem::replace(&mut self.engine_degraded, degraded.clone());
@@ -524,7 +526,7 @@ impl Daemon {
         }
     }
 
-    /// Asks the engine thread and waits for its answer.
+    /// Sends a message to the engine thread and waits for its answer.
     async fn ask<T>(
         &self,
         message: impl FnOnce(oneshot::Sender<T>) -> EngineMessage,
@@ -575,7 +577,7 @@ fn notifier() -> Option<Notifier> {
     }
 }
 
-/// A timer that skips what it missed.
+/// Makes a timer that does not catch up on missed ticks.
 fn ticker(period: Duration) -> tokio::time::Interval {
     let mut ticker = interval(period);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);

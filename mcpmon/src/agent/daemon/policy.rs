@@ -1,4 +1,4 @@
-//! Policy and addresses: taken over as a whole, or not at all.
+//! Policy and addresses in the daemon: adopted as a whole, or not at all.
 
 use std::{
     sync::Arc,
@@ -25,7 +25,7 @@ use mcpmon_session::clock;
 const RETRY: Duration = Duration::from_secs(5);
 
 impl Daemon {
-    /// A changed file takes effect as a whole, or not at all.
+    /// Adopts changed files, as a whole or not at all.
     pub(super) async fn poll_policy(&mut self, asked: ReloadOccasion) {
         let Some(news) = self.reloader.poll(Instant::now(), asked) else {
             return;
@@ -89,7 +89,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Compiles policy and addresses, and puts them in force.
+    /// Compiles the policy and the addresses, and puts them in force.
     pub(super) async fn install(&mut self) -> Result<(), DaemonError> {
         let tables = tables(&self.loaded, &self.kills, &self.resolved, &mut self.numbering)?;
         let tables = Arc::new(tables);
@@ -108,7 +108,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Takes in what the daemon was told of names, or what it saw others being told.
+    /// Adopts addresses from the daemon's own DNS queries or from DNS answers to other processes.
     pub(super) async fn take_names(&mut self, news: NameNews) {
         let late = self.late.as_ref().map(|(table, _)| table);
         let (known, failures) = late.map_or((&self.resolved, &self.failures), |late| {
@@ -145,7 +145,7 @@ impl Daemon {
         self.note("address lists", self.nameless_refusals());
     }
 
-    /// Tries again what could not be put in force, after a while: the names do not change for that.
+    /// Tries again, after a while, to put addresses in force. Needed because the names do not change again for that.
     pub(super) async fn catch_up(&mut self) {
         let is_due = |(_, since): &mut (ResolvedTable, Instant)| since.elapsed() >= RETRY;
         if let Some((found, _)) = self.late.take_if(is_due) {
@@ -153,7 +153,7 @@ impl Daemon {
         }
     }
 
-    /// Names that refuse nothing because they were looked up and have no address.
+    /// Returns the refused names that have no effect, because they have no address.
     fn nameless_refusals(&self) -> Option<String> {
         let refusing = table::refusing_names(&self.loaded.policy);
         let missing: Vec<String> = self
@@ -175,7 +175,7 @@ impl Daemon {
     }
 }
 
-/// Compiles the kernel tables, with the kill switches.
+/// Compiles the kernel tables, kill switches included.
 pub(super) fn tables(
     loaded: &LoadedConfiguration,
     kills: &Kills,

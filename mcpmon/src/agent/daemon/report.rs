@@ -1,4 +1,4 @@
-//! Reports of the daemon about itself: self-test, status, answers to clients.
+//! Reports of the daemon about itself: self-test, status, and answers to clients.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ use mcpmon_store::{StoreReader, json};
 
 /// The name of this component in events and `mcpmon status`.
 const KERNEL_LINKS: &str = "kernel links";
-/// Self-tests that may be missing before that is a fault.
+/// Self-tests that may fail to end before this is reported.
 const SELF_TESTS_MISSED: u32 = 3;
 
 impl Daemon {
@@ -47,7 +47,7 @@ impl Daemon {
             let checks = test
                 .await
                 .unwrap_or_else(|error| selftest::impossible(&error.to_string()));
-            // The receiver is gone when the daemon stops; then nobody needs the result.
+            // The receiver is gone when the daemon stops; the result is not needed then.
             drop(checked.send(checks).await);
         });
     }
@@ -75,8 +75,8 @@ impl Daemon {
         self.notify(|notifier| notifier.status(state));
     }
 
-    /// Attaches and pins again what another process took away, and tests at once where a program was detached, or comes
-    /// to be described otherwise.
+    /// Attaches and pins again what another process detached or removed. Starts a self-test at once if the state of a
+    /// program changed.
     pub(super) fn look_after_links(&mut self) {
         let mut unmended = None;
         for mended in self.links.mend() {
@@ -102,13 +102,13 @@ impl Daemon {
         }
     }
 
-    /// Checks that self-tests still come to an end.
+    /// Checks that self-tests still end.
     pub(super) fn look_after_self_test(&mut self) {
         let cause = overdue(self.tested.elapsed());
         self.note("self-test", cause.map(str::to_owned));
     }
 
-    /// Checks that metrics are served where the policy says.
+    /// Starts or stops the metrics endpoint as the policy says.
     pub(super) fn look_after_metrics(&mut self) {
         if let Some(trouble) = self.metrics.follow(self.loaded.settings.metrics) {
             self.note("metrics endpoint", trouble);
@@ -137,7 +137,7 @@ impl Daemon {
                 Err(error) => DaemonAnswer::Error(error),
             },
             DaemonRequest::Kill { word } => self.kill(word).await,
-            // Handled where the connection is.
+            // The control socket handles these itself.
             DaemonRequest::Wrap { .. }
             | DaemonRequest::Records { .. }
             | DaemonRequest::Fate { .. }
@@ -207,7 +207,7 @@ impl Daemon {
         DaemonAnswer::TrustedExecutable { sets: added.len() }
     }
 
-    /// Followed addresses that some rule refuses.
+    /// Returns the followed addresses that a rule refuses.
     fn followed(&self) -> BTreeMap<String, Vec<FollowedAddress>> {
         let is_refused = |address: &IpAddr| {
             let mut rules = self.tables.rules.values();
@@ -307,7 +307,7 @@ impl Daemon {
         })
     }
 
-    /// Tells the exporter whether everything works, before it has the event that says so.
+    /// Sets the exporter's attribute that everything works; called before the exporter gets the event about the change.
     pub(super) fn tell_effective(&self) {
         let is_effective = match self.state() {
             State::Enforcing | State::Observing => true,
@@ -336,20 +336,20 @@ const fn state(is_degraded: bool, is_tested: bool, enforcement: Enforcement) -> 
     }
 }
 
-/// Returns the time of the oldest event in the store; `None` if there is none, or it cannot be read.
-/// The sandboxes that are recorded; none where the store cannot be read, which is told elsewhere.
+/// Returns the recorded sandboxes; none if the store cannot be read, which is reported elsewhere.
 fn sandboxes(store: &Path) -> RunningSandboxes {
     let reader = StoreReader::open(store).ok();
     let read = reader.and_then(|reader| RunningSandboxes::read(&reader).ok());
     read.unwrap_or_default()
 }
 
+/// Returns the time of the oldest event in the store. Returns `None` if there is none, or the store cannot be read.
 fn oldest_event(store: &Path) -> Option<String> {
     let oldest = StoreReader::open(store).ok()?.oldest_event().ok()?;
     oldest.map(json::rfc3339)
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 fn told(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -359,7 +359,8 @@ fn not_stored() -> DaemonAnswer {
     DaemonAnswer::Error("the store takes no more changes: see `mcpmon status`".to_owned())
 }
 
-/// Returns the problem if the latest self-test ended `since` ago, or none has ended since the start.
+/// Returns the problem if no self-test has ended for too long; `since` is the time since the last one ended, or since
+/// the start.
 fn overdue(since: Duration) -> Option<&'static str> {
     (since > SELF_TESTS_MISSED * SELF_TEST_INTERVAL).then_some(
         "the self-test does not end: nothing proves that the enforcement works; restart the daemon",

@@ -1,4 +1,4 @@
-//! The return from a standby store to the daemon's own, tried while the daemon runs.
+//! The return from a standby store to the daemon's own store, tried while the daemon runs.
 
 use std::time::{Duration, Instant};
 
@@ -11,17 +11,16 @@ use super::{
 pub(super) const STORE_FILE: &str = "store file";
 /// The interval of attempts.
 const RETURN_INTERVAL: Duration = Duration::from_secs(5);
-/// The longest interval, if the store can be used and attempts fail all the same: each of them may have
-/// copied much.
+/// The longest interval, used if the store can be opened but attempts fail: each of them may have copied much.
 const MAX_RETURN_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
-/// The way back to the own store.
+/// The attempts to return to the own store.
 #[derive(Debug)]
 pub(super) struct StoreReturn {
     standby: Standby,
     /// The time of the last attempt.
     tried: Instant,
-    /// The time after it until the next one.
+    /// The time until the next attempt.
     interval: Duration,
     is_under_way: bool,
 }
@@ -40,7 +39,7 @@ impl StoreReturn {
         self.is_under_way = false;
         self.tried = Instant::now();
         match error {
-            // One that cannot be used costs little to try, also between tries that cost more.
+            // An attempt at a store that cannot be opened costs little, so the interval stays as it is.
             ReturnError::Unusable(_) => {}
             ReturnError::OtherDecisions | ReturnError::Copy(_) => {
                 self.interval = (self.interval * 2).min(MAX_RETURN_INTERVAL);
@@ -50,7 +49,7 @@ impl StoreReturn {
 }
 
 impl Daemon {
-    /// To be called about once a second.
+    /// Starts an attempt if it is time for one. Is called about once a second.
     pub(super) fn look_after_return(&mut self) {
         let is_due = |returning: &&mut StoreReturn| {
             !returning.is_under_way && returning.tried.elapsed() >= returning.interval

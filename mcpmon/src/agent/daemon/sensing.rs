@@ -1,4 +1,4 @@
-//! The start of the kernel sense, with what an earlier daemon left of it.
+//! The start of the kernel sensor, with the state that an earlier daemon left.
 
 use std::path::Path;
 
@@ -11,8 +11,10 @@ use mcpmon_kernel::{
 use super::DaemonError;
 use crate::agent::handover::Handover;
 
+/// Checks that the kernel programs have a log, if it is wanted.
+///
 /// # Errors
-/// Returns an error if the log of the kernel programs is wanted, and they were built without one.
+/// Returns an error if they were built without one.
 pub(super) fn check_log(wanted: bool) -> Result<(), DaemonError> {
     match wanted && !kernel_log::is_built_in() {
         true => Err(DaemonError::NoKernelLog),
@@ -20,7 +22,8 @@ pub(super) fn check_log(wanted: bool) -> Result<(), DaemonError> {
     }
 }
 
-/// Starts the sensor with what an earlier daemon left; or without, and with the reason why nothing can be left.
+/// Starts the sensor with the state that an earlier daemon left. If no state can be kept, starts it without, and
+/// returns the reason.
 pub(super) fn start(bpffs: &Path, agents: &[String]) -> Result<(Sensor, Option<String>), DaemonError> {
     match PinDirectory::take(bpffs) {
         Ok(pins) => Ok((Sensor::resume(pins, agents)?, None)),
@@ -36,7 +39,7 @@ pub(super) fn start(bpffs: &Path, agents: &[String]) -> Result<(Sensor, Option<S
     }
 }
 
-/// Notes of an earlier daemon, or new ones.
+/// Returns the notes of an earlier daemon, or new ones.
 pub(super) fn read_handover(sensor: &Sensor) -> Handover {
     let left = sensor.adopted.and_then(|_| Handover::parse(&sensor.notes.read()));
     if sensor.adopted.is_some() && left.is_none() {
@@ -45,7 +48,7 @@ pub(super) fn read_handover(sensor: &Sensor) -> Handover {
     left.unwrap_or_else(|| Handover::new(jiff::Timestamp::now().to_string()))
 }
 
-/// Shows the lines of the kernel programs from now on, in the runtime around this call.
+/// Shows the log lines of the kernel programs from now on. Must be called within a runtime.
 pub(super) fn show_log(sensor: &mut Sensor) {
     if let Some(log) = sensor.log.take() {
         tokio::spawn(async move {

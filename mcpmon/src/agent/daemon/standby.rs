@@ -1,5 +1,5 @@
-//! The store that a daemon works with: its own or, while that cannot be used, a standby store, so that rules hold all the
-//! same and what happens is recorded.
+//! The store that a daemon works with. If its own store cannot be used, a standby store is, so that rules are enforced
+//! and events are recorded all the same.
 
 use std::{
     fs, io,
@@ -17,14 +17,14 @@ use mcpmon_store::{
 
 use super::DaemonError;
 
-/// Its name beside the control socket.
+/// File name of the standby store, beside the control socket.
 const NAME: &str = "standby.db";
-/// Bytes that it may take: it is in memory on most hosts.
+/// Largest size of the standby store, bytes: it is in memory on most hosts.
 const MAX_SIZE: u64 = 64 << 20;
 /// The longest wait for a store that another process has locked.
 const MAX_LOCKED: Duration = Duration::from_secs(20);
 
-/// A store that can be written, what it decides by, and what is wrong where it stands in for another.
+/// An open store, the decisions in it, and the standby state if it is not the daemon's own.
 #[derive(Debug)]
 pub(super) struct OpenedStore {
     pub(super) location: StoreLocation,
@@ -32,11 +32,11 @@ pub(super) struct OpenedStore {
     pub(super) kills: Kills,
     pub(super) pins: PinBook,
     pub(super) standby: Option<Standby>,
-    /// Nobody else has it.
+    /// The lock by which no other daemon uses it.
     pub(super) sole: Sole,
 }
 
-/// A store that stands in for the daemon's own.
+/// The state of a standby store, which is used instead of the daemon's own store.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(Default))]
 pub(super) struct Standby {
@@ -50,7 +50,7 @@ pub(super) struct Standby {
 #[derive(Debug)]
 pub(super) struct ReturnedStore {
     pub(super) sole: Sole,
-    /// Events that the standby store had.
+    /// Number of events that were in the standby store.
     pub(super) events: u64,
 }
 
@@ -60,15 +60,15 @@ pub(super) enum ReturnError {
     /// The store cannot be used.
     #[error(transparent)]
     Unusable(#[from] DaemonError),
-    /// The store has decisions that the daemon does not know.
+    /// The store contains decisions that the daemon does not know.
     #[error("it has other pins, approvals or kills than the daemon, which hold once that is restarted")]
     OtherDecisions,
-    /// The records made meanwhile cannot be copied.
+    /// The records of the standby store cannot be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
 }
 
-/// Opens the store at `path`, or one in `directory` where it is full, cannot be written, or is damaged.
+/// Opens the store at `path`. Opens one in `directory` instead if it is full, cannot be written, or is damaged.
 pub(super) fn open(path: &Path, access: Access, directory: &Path) -> Result<OpenedStore, DaemonError> {
     let standby = directory.join(NAME);
     let error = match unlocked(MAX_LOCKED, || usable(path, access)) {
@@ -113,11 +113,11 @@ pub(super) fn open(path: &Path, access: Access, directory: &Path) -> Result<Open
 }
 
 impl Standby {
-    /// Takes the standby store at `location` over into the own store, where that can be written again, and has everybody
-    /// write there. Nothing changes where it fails.
+    /// Copies the standby store at `location` into the own store if that can be written again, and moves all writers
+    /// there. If this fails, nothing changes.
     ///
     /// # Errors
-    /// Returns an error if the own store still cannot be used, or has decisions that do not hold here.
+    /// Returns an error if the own store still cannot be used, or has decisions that the daemon does not know.
     pub(super) fn give_back(&self, location: &StoreLocation) -> Result<ReturnedStore, ReturnError> {
         let standby = location.path();
         let OpenedStore { mut writer, sole, .. } = usable(&self.own, self.access)?;
@@ -125,7 +125,7 @@ impl Standby {
         if !adoption.knows_decisions(&mut writer)? {
             return Err(ReturnError::OtherDecisions);
         }
-        // Most of it, while others still write; nobody waits for that.
+        // Copies most records while others still write, so that no writer has to wait.
         adoption.copy_records(&mut writer)?;
         location.move_to(&self.own, || adoption.finish(&mut writer))?;
         if let Err(error) = writer.adopt_journals(&standby) {
@@ -139,7 +139,7 @@ impl Standby {
     }
 }
 
-/// Removes a standby store that was taken over. Its number of changes stays: running processes look at it.
+/// Removes a standby store that was copied. The file with its change counter stays, because running processes read it.
 fn remove(standby: &Path) {
     for suffix in ["", "-wal", "-shm", ".daemon"] {
         let mut file = standby.as_os_str().to_owned();
@@ -153,7 +153,7 @@ fn remove(standby: &Path) {
     }
 }
 
-/// Tries to open a store again while another process has it locked, until `patience` is over.
+/// Opens a store. While another process has it locked, tries again until `patience` is over.
 fn unlocked<T>(
     patience: Duration,
     mut open: impl FnMut() -> Result<T, DaemonError>,
@@ -161,7 +161,7 @@ fn unlocked<T>(
     let started = Instant::now();
     loop {
         match open() {
-            // Each try waits for the lock, too.
+            // Each attempt waits for the lock, too.
             Err(error) if is_locked(&error) && started.elapsed() < patience => {
                 tracing::warn!(%error, "another process has locked the store");
             }
@@ -186,13 +186,13 @@ fn usable(path: &Path, access: Access) -> Result<OpenedStore, DaemonError> {
         sole,
     };
     opened.read()?;
-    // One that can be opened may have no room left, or be on a disk that takes nothing any more.
+    // A store that can be opened may be full, or on a disk that accepts no writes.
     opened.writer.probe()?;
     Ok(opened)
 }
 
-/// Returns whether another store may stand in: not where another daemon has it, where others could write to
-/// it, or where it is another program's.
+/// Returns whether a standby store may be used. It may not if another daemon uses the store, if others could write to
+/// it, or if the file belongs to another program.
 fn may_stand_in(error: &DaemonError) -> bool {
     let is_of_disk =
         |error: &AccessError| matches!(error, AccessError::Io { .. } | AccessError::Directory(_));
@@ -219,15 +219,14 @@ fn may_stand_in(error: &DaemonError) -> bool {
 }
 
 impl OpenedStore {
-    /// Reads what it decides by.
+    /// Reads the decisions in the store.
     fn read(&mut self) -> Result<(), DaemonError> {
         self.kills = self.writer.kills()?;
         self.pins = pins::from_rows(StoreReader::open(&self.location.path())?.pins()?);
         Ok(())
     }
 
-    /// Takes over what a standby store has, and the journals beside it. What cannot be taken over stays for the next
-    /// start.
+    /// Copies a standby store and the journals beside it. What cannot be copied stays for the next start.
     fn take_over(&mut self, own: &Path, standby: &Path) {
         let adopted = match standby.exists() {
             true => self.writer.adopt_all(standby).map(Some),
@@ -251,7 +250,7 @@ impl OpenedStore {
     }
 }
 
-/// The error with what is beneath it, in one line.
+/// Formats an error with its causes, in one line.
 fn describe(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
@@ -292,7 +291,7 @@ mod tests {
         assert_eq!((events(&path), run.join(NAME).exists()), (1, false));
     }
 
-    /// A store that is damaged, and what stands in for it.
+    /// Opens a damaged store, and returns what is used instead.
     fn damaged(directory: &Path, before: &[u8]) -> (PathBuf, OpenedStore) {
         let path = directory.join("state/mcpmon.db");
         let run = directory.join("run");
@@ -408,7 +407,7 @@ mod tests {
         }
     }
 
-    /// A store with a kill, where no file can be made beside it for a while, and what stood in for it meanwhile.
+    /// Opens a store with a kill beside which no file can be made for a while, and returns what is used meanwhile.
     fn unwritable(directory: &Path) -> (PathBuf, OpenedStore) {
         let path = directory.join("state/mcpmon.db");
         let run = directory.join("run");

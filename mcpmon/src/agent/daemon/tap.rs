@@ -17,15 +17,15 @@ const TAP: &str = "tap";
 const RETRY: Duration = Duration::from_secs(30);
 const NOT_LISTENED: &str = "servers without a wrapper are not listened to";
 
-/// The tap, where it is on.
+/// The tap, if it is on, and what it needs.
 pub(super) struct DaemonTap {
     hosting: HostedParts,
     policies: Policies,
     switch: TapSwitch<Tap>,
 }
 
-/// The state of the tap. It is on only when the engine knows of it, which says who is tapped, and off only when the engine
-/// does no more.
+/// The state of the tap. It is on only if the engine has its handle, because the engine decides which servers are
+/// tapped; it is off only when the engine has dropped the handle.
 struct TapSwitch<T> {
     running: Option<T>,
     /// The time of the last attempt to start it.
@@ -35,13 +35,13 @@ struct TapSwitch<T> {
 /// A change of the switch.
 #[derive(Debug, PartialEq, Eq)]
 enum Turn {
-    /// Nothing happened.
+    /// Nothing changed.
     Unchanged,
-    /// It is on now.
+    /// The tap is on now.
     On,
-    /// It is off now.
+    /// The tap is off now.
     Off,
-    /// It is not as it is wanted, for this cause.
+    /// The tap could not be switched, for this reason.
     Failed(String),
 }
 
@@ -63,7 +63,8 @@ impl DaemonTap {
 }
 
 impl<T> TapSwitch<T> {
-    /// Starts the tap, unless it was tried just before. `tell` tells the engine of it, and whether that was heard.
+    /// Starts the tap, unless an attempt has just failed. `tell` gives the engine the handle; it returns false if the
+    /// engine did not take it.
     fn turn_on(
         &mut self,
         now: Instant,
@@ -80,7 +81,7 @@ impl<T> TapSwitch<T> {
                 self.tried = None;
                 Turn::On
             }
-            // Next time: the engine takes messages again soon, or never.
+            // Tried again at the next call: the engine takes messages again soon, or never.
             Ok(_) => Turn::Failed(format!(
                 "{NOT_LISTENED}: the engine is behind, and does not know of it"
             )),
@@ -91,7 +92,7 @@ impl<T> TapSwitch<T> {
         }
     }
 
-    /// Lets go of a tap that has ended by itself; the next is started later.
+    /// Drops a tap that has ended unexpectedly; the next one is started later.
     fn let_go(&mut self, now: Instant, tell: impl FnOnce(Option<&T>) -> bool) -> Turn {
         let turn = self.turn_off(tell);
         self.tried = Some(now);
@@ -114,7 +115,7 @@ impl<T> TapSwitch<T> {
 }
 
 impl Daemon {
-    /// To be called about once a second, and when the policy changed.
+    /// Switches the tap as the policy says. Is called about once a second, and when the policy changed.
     pub(super) fn look_after_tap(&mut self) {
         let sender = &self.engine.sender;
         let tell = |tap: Option<&Tap>| sender.try_send(EngineMessage::Tap(tap.map(Tap::handle))).is_ok();

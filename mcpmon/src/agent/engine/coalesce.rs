@@ -1,5 +1,6 @@
-//! Keeps a process that repeats a connection from flooding the record: the first is told at once, its repeats
-//! become one event with a count when the window is over. So do the ends of those that were not told.
+//! Coalescing of repeated connections, so that one process cannot flood the record. The first connection is recorded at
+//! once; its repeats become one event with a count when the window is over. The ends of these repeats are counted in
+//! the same way.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -11,28 +12,28 @@ use mcpmon_model::{Action, Direction, Event, EventKind, ProcessId, Transport};
 
 /// The time for which repeats are counted before they are reported.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Connections whose repeats are counted at the same time; what comes beyond is told one by one.
+/// Connections whose repeats are counted at the same time; further connections are recorded one by one.
 const TRACKED: usize = 1024;
 
-/// Sockets of connections that no event names, as far as they are remembered. The end of a forgotten one is told by
-/// itself.
+/// Most remembered sockets of connections that were counted as repeats. The end of a forgotten one is recorded as an
+/// event of its own.
 const MAX_UNTOLD: usize = 1 << 14;
 
-/// Connections told within the last window.
+/// Connections that were recorded within the last window.
 #[derive(Debug, Default)]
 pub(super) struct Coalescer {
     told: BTreeMap<ConnectionKey, Repeats>,
     /// The keys of `told`, oldest first.
     order: VecDeque<(Instant, ConnectionKey)>,
-    /// Sockets that were counted as repeats, whose ends are counted, too.
+    /// Sockets of connections that were counted as repeats; their ends are counted, too.
     untold: UntoldSockets,
 }
 
-/// Sockets of connections that no event names.
+/// Sockets of connections that have no event of their own.
 #[derive(Debug, Default)]
 struct UntoldSockets {
     known: BTreeSet<u64>,
-    /// Those of `known`, and some that have ended, oldest first.
+    /// The sockets in `known`, and some that have ended, oldest first.
     order: VecDeque<u64>,
 }
 
@@ -49,8 +50,8 @@ impl UntoldSockets {
     }
 }
 
-/// The key of equal connections. The address as written is not part of it, because it can be written in any
-/// number of ways.
+/// The key under which connections count as equal. The address as the program wrote it is not part of it, because one
+/// address can be written in many ways.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ConnectionKey {
     process: ProcessId,
@@ -70,13 +71,13 @@ enum RepeatKind {
 #[derive(Debug)]
 struct Repeats {
     count: u64,
-    /// The latest one.
+    /// The latest event.
     event: Event,
 }
 
 impl Coalescer {
-    /// The event, where it is to be told now; `None` where it is counted as a repeat. Events that are no
-    /// connection pass.
+    /// Returns the event if it is to be recorded now; returns `None` if it is counted as a repeat. Events about other
+    /// things are returned unchanged.
     pub(super) fn admit(&mut self, now: Instant, process: ProcessId, event: Event) -> Option<Event> {
         let is_end = matches!(event.kind, EventKind::ConnectionClosed { .. });
         let is_untold = socket(&event).is_some_and(|socket| self.untold.known.remove(&socket));
@@ -104,7 +105,7 @@ impl Coalescer {
         Some(event)
     }
 
-    /// The repeats whose window is over, one event for each connection, oldest first.
+    /// Returns the repeats whose window is over, one event for each connection, oldest first.
     pub(super) fn over(&mut self, now: Instant) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some((_, connection)) = self
@@ -116,7 +117,7 @@ impl Coalescer {
         events
     }
 
-    /// All repeats that were not told yet.
+    /// Returns all repeats that are not recorded yet.
     pub(super) fn finish(&mut self) -> Vec<Event> {
         let told = &mut self.told;
         self.order
@@ -160,23 +161,23 @@ impl ConnectionKey {
 }
 
 impl Repeats {
-    /// Adds one; the socket of the one before, if that is named by no event now.
+    /// Counts a repeat. Returns the socket of the previous event if no event names it any more.
     fn add(&mut self, mut event: Event) -> Option<u64> {
         add_bytes(&mut event.kind, &self.event.kind);
         let before = std::mem::replace(&mut self.event, event);
         self.count += 1;
         let is_connection = matches!(before.kind, EventKind::NetworkConnection { .. });
-        // The first was told by itself.
+        // The first connection has an event of its own.
         socket(&before).filter(|_| is_connection && self.count > 1)
     }
 
-    /// One event for all of them, with the time of the latest.
+    /// Returns one event for all repeats, with the time of the latest; `None` if there are none.
     fn told(mut self) -> Option<Event> {
         if self.count == 0 {
             return None;
         }
         if let EventKind::ConnectionClosed { socket, .. } = &mut self.event.kind {
-            // No other event tells of that connection.
+            // No other event names this socket's connection.
             *socket = None;
         }
         if let EventKind::NetworkConnection { count, .. }
@@ -199,7 +200,7 @@ const fn socket(event: &Event) -> Option<u64> {
     }
 }
 
-/// Adds the bytes of one end to those of another.
+/// Adds the bytes of an earlier end to those of this one.
 fn add_bytes(kind: &mut EventKind, before: &EventKind) {
     if let (
         EventKind::ConnectionClosed {
@@ -299,7 +300,7 @@ mod tests {
         let closed: Vec<bool> = (1..=5)
             .map(|number| coalescer.admit(start, PROCESS, closed(number)).is_some())
             .collect();
-        // The first and the last have events of their own that name their sockets.
+        // The first and the last connection have events of their own, which name their sockets.
         assert_eq!(closed, [true, false, false, false, true]);
         let told = coalescer.over(start + WINDOW);
         let [repeats, ends] = told.as_slice() else {

@@ -1,6 +1,6 @@
-//! Open connections: looked at when rules have changed, and cut where the Monitor says so.
+//! Open connections: searched when rules have changed, and cut if the Monitor orders it.
 //!
-//! Lists of sockets are read in threads of their own, which enter the network namespaces of the host.
+//! The lists of sockets are read by separate threads, which enter the network namespaces of the host.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,32 +20,32 @@ use mcpmon_session::clock;
 use super::{Core, EngineMessage, Sender, observe::instance};
 use crate::agent::host;
 
-/// The component that is degraded where connections cannot be cut.
+/// The component that is degraded if connections cannot be cut.
 const COMPONENT: &str = "open connections";
-/// The time after which another look finds what was connected while the tables changed.
+/// The time until a second search, for connections that were made while the tables changed.
 const SECOND_LOOK: Duration = Duration::from_secs(2);
-/// The time after which a look, or a cut, that failed in part is made again.
+/// The time until a search or a cut that failed in part is repeated.
 const RETRY: Duration = Duration::from_secs(45);
-/// That time doubles with each failure in a row, so many times.
+/// How often that time doubles at most; it doubles with each failure in a row.
 const MAX_DOUBLINGS: u32 = 6;
-/// Holders of one connection that are named; a program may pass it on to any number.
+/// Most processes that are named as holders of one connection; any number of processes can share it.
 const MAX_HOLDERS: usize = 8;
 
-/// The looks at open connections.
+/// The state of the searches for open connections.
 #[derive(Debug)]
 pub(super) struct ConnectionReviews {
     sender: Sender<EngineMessage>,
-    /// The times at which to look, soonest first.
+    /// The times of the next searches, soonest first.
     due: Vec<Instant>,
-    /// Looks and cuts that failed since the rules last changed.
+    /// Failed searches and cuts since the rules last changed.
     failures: u32,
-    /// A thread looks, or cuts.
+    /// True while a thread searches or cuts.
     is_busy: bool,
-    /// The sockets of the last look, by number, as far as they may be cut.
+    /// The sockets of the last search, by number, as far as they may be cut.
     found: BTreeMap<u64, OpenSocket>,
     /// The cuts that the Monitor ordered.
     ordered: Vec<(ConnectionCut, OpenSocket)>,
-    /// The reason why this kernel cuts nothing.
+    /// The reason why this kernel cannot cut connections, if it cannot.
     incapable: Option<String>,
 }
 
@@ -62,14 +62,15 @@ impl ConnectionReviews {
         }
     }
 
-    /// Rules changed, or those that hold for a process: looks soon, and once more a little later.
+    /// Schedules two searches, one now and one a little later. Called when rules changed, or which rules apply to a
+    /// process.
     pub(super) fn ask(&mut self) {
         let now = Instant::now();
         self.due = vec![now, now + SECOND_LOOK];
         self.failures = 0;
     }
 
-    /// Looks again later, as this time something failed; where a look is due anyhow, that is the one.
+    /// Schedules another search after a failure, unless one is scheduled already.
     fn retry(&mut self, now: Instant) {
         if self.due.is_empty() {
             self.due.push(now + RETRY * (1 << self.failures));
@@ -77,12 +78,12 @@ impl ConnectionReviews {
         }
     }
 
-    /// Does `work` in a thread and sends what comes of it; returns whether there is one.
+    /// Runs `work` in a thread and sends its result to the engine. Returns whether the thread was started.
     fn start(&mut self, work: impl FnOnce() -> EngineMessage + Send + 'static) -> bool {
         let sender = self.sender.clone();
         let started = thread::Builder::new()
             .name("connections".to_owned())
-            // Without an engine nobody waits for it.
+            // After the engine's end the result is not needed.
             .spawn(move || {
                 let _closed = sender.send_blocking(work());
             });
@@ -92,7 +93,7 @@ impl ConnectionReviews {
 }
 
 impl Core {
-    /// Looks at open connections where it is time to. Nothing is looked at while nothing is refused.
+    /// Searches for open connections if it is time to, and if any address is refused.
     pub(super) fn review_connections(&mut self, now: Instant) {
         if let Some(cause) = self.reviews.incapable.clone() {
             self.troubles.note(now, COMPONENT, &cause);
@@ -134,7 +135,7 @@ impl Core {
         }
     }
 
-    /// Lets the Monitor judge what a look found, by the rules of now, and cuts what it orders.
+    /// Has the Monitor judge the connections that a search found by the current rules, and cuts those that it orders.
     pub(super) fn open_sockets(&mut self, survey: SocketSurvey) {
         self.reviews.is_busy = false;
         let now = Instant::now();
@@ -182,14 +183,14 @@ impl Core {
         }
     }
 
-    /// Takes an order to cut a connection; all of one judgement are carried out together.
+    /// Queues an order to cut a connection; all orders of one judgement are carried out together.
     pub(super) fn order_cut(&mut self, order: ConnectionCut) {
         if let Some(socket) = self.reviews.found.remove(&order.connection.socket) {
             self.reviews.ordered.push((order, socket));
         }
     }
 
-    /// Tells what became of orders.
+    /// Reports the results of cuts to the Monitor.
     pub(super) fn told_cut(&mut self, cuts: &[(ConnectionCut, CutOutcome)]) {
         self.reviews.is_busy = false;
         let now = Instant::now();
@@ -202,7 +203,7 @@ impl Core {
             self.troubles.note(now, COMPONENT, cause);
             has_failed = true;
         }
-        // A kernel that cuts nothing would be told of the same connections for ever.
+        // If the kernel cannot cut, another search would only find the same connections.
         if has_failed && self.reviews.incapable.is_none() {
             self.reviews.retry(now);
         }
@@ -211,7 +212,7 @@ impl Core {
     }
 }
 
-/// Cuts connections; those that had ended before are left out.
+/// Cuts connections. Those that had ended before are left out of the result.
 fn cut(ordered: Vec<(ConnectionCut, OpenSocket)>) -> Vec<(ConnectionCut, CutOutcome)> {
     let (orders, sockets): (Vec<_>, Vec<_>) = ordered.into_iter().unzip();
     let endings = sockets::end(&sockets);
@@ -242,8 +243,8 @@ fn open(socket: &OpenSocket, holder: impl Fn(&u32) -> ConnectionHolder) -> OpenC
     }
 }
 
-/// A process with the rules that hold for it, without its names. What a process that was not judged yet is held to is let
-/// go in a moment, and cuts nothing.
+/// Returns the holder of a connection with the rules that apply to it, without its name. The lists of a process that is
+/// not judged yet are left out: they apply for a moment only, and must not cut a connection.
 fn holder(pid: u32, entry: ProcessEntry) -> ConnectionHolder {
     let lists = match entry.has(ProcessEntry::FLAG_PENDING) {
         true => Vec::new(),
@@ -263,7 +264,8 @@ fn holder(pid: u32, entry: ProcessEntry) -> ConnectionHolder {
     }
 }
 
-/// Returns at most [`MAX_HOLDERS`] of these processes, with the first for which `is_reason` holds in front.
+/// Returns at most [`MAX_HOLDERS`] of these processes. If `is_reason` holds for none of the first ones, the first one
+/// is replaced by a later one for which it does.
 fn few(holders: &[u32], is_reason: impl Fn(u32) -> bool) -> Vec<u32> {
     let mut few: Vec<u32> = holders.iter().copied().take(MAX_HOLDERS).collect();
     let beyond = holders.iter().skip(MAX_HOLDERS);
@@ -276,7 +278,7 @@ fn few(holders: &[u32], is_reason: impl Fn(u32) -> bool) -> Vec<u32> {
     few
 }
 
-/// Returns whether something is refused to somebody.
+/// Returns whether any rule refuses an address.
 fn refuse_anything(tables: &Tables) -> bool {
     let refusals = tables.refusals();
     refusals.host || refusals.agents || refusals.lists

@@ -7,7 +7,7 @@ use std::{
 
 use mcpmon_model::{Denial, ProcessId};
 
-/// Denials that are remembered; the oldest is forgotten first.
+/// Most denials that are remembered; the oldest is forgotten first.
 const MAX_DENIALS: usize = 256;
 /// The time for which a denial is remembered: a wrapper asks as soon as its server has ended.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -17,7 +17,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 pub(super) struct Denials(VecDeque<(Instant, Vec<ProcessId>, Denial)>);
 
 impl Denials {
-    /// Remembers why something is killed that comes from these processes, itself among them.
+    /// Remembers the reason why a process is killed. `processes` are the process itself and its ancestors.
     pub(super) fn note(&mut self, now: Instant, processes: Vec<ProcessId>, denial: Denial) {
         self.0
             .retain(|(since, ..)| now.saturating_duration_since(*since) < REMEMBERED);
@@ -27,8 +27,8 @@ impl Denials {
         self.0.push_back((now, processes, denial));
     }
 
-    /// The latest denial of a process that `wrapper` started. The lines say so themselves: what was killed at once
-    /// ended before its wrapper could name it.
+    /// Returns the latest denial of a process that `wrapper` started. Both must be among the remembered processes: a
+    /// process that was killed at once may have ended before its wrapper could report it.
     pub(super) fn of(&self, process: ProcessId, wrapper: ProcessId) -> Option<Denial> {
         let mut latest = self.0.iter().rev();
         let denied = latest.find(|(_, line, _)| line.contains(&process) && line.contains(&wrapper));

@@ -1,6 +1,6 @@
-//! Descent: the ancestors of servers. A start is reported once its files are hashed, and by then the server
-//! and its launchers may be gone: the kernel's records of them, and the ancestors of the launch, are kept
-//! until then.
+//! Descent: the ancestors of servers. A start is reported when its files are hashed, and the server and its launchers
+//! may have ended by then. Therefore the kernel's records of them, and the ancestors at the launch, are kept until
+//! then.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -12,9 +12,9 @@ use mcpmon_model::{Exec, InstanceId, ProcessId};
 
 use crate::agent::host;
 
-/// Processes whose parent is remembered; the oldest is forgotten first.
+/// Most processes whose parent is remembered; the oldest is forgotten first.
 const MAX_PARENTS: usize = 16 << 10;
-/// Longest line that is climbed.
+/// Most generations that are followed.
 const MAX_LINE: usize = 64;
 
 /// The ancestors of the followed servers.
@@ -27,9 +27,9 @@ pub(super) struct Descent {
 /// The ancestors of a serving process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerAncestors {
-    /// The process itself, then what is above it, as far as it could be looked up.
+    /// The process itself, then its ancestors, as far as they could be looked up.
     pub(super) ancestors: Vec<Ancestor>,
-    /// Every process from which it is known to come, itself among them, whether they live or not.
+    /// All known ancestors and the process itself, whether they still live or not.
     pub(super) processes: Vec<ProcessId>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct ServerAncestors {
 struct LaunchDescent {
     /// Its first process.
     first: ProcessId,
-    /// The process and its ancestors when it was seen; empty if it was gone.
+    /// The process and its ancestors at the time of the launch; empty if it had ended.
     above: Vec<Ancestor>,
     /// The process that serves.
     serving: Option<ProcessId>,
@@ -52,17 +52,17 @@ struct Parents {
 }
 
 impl Descent {
-    /// A process started another one.
+    /// Notes that a process was started by another one.
     pub(super) fn forked(&mut self, process: ProcessId, parent: ProcessId) {
         self.parents.note(process, parent);
     }
 
-    /// A process executes.
+    /// Notes the parent of a process that executes.
     pub(super) fn executes(&mut self, exec: &Exec) {
         self.parents.note(exec.process, exec.parent);
     }
 
-    /// A process that executes launches a server.
+    /// Notes that the executing process launches a server.
     pub(super) fn launches(&mut self, instance: InstanceId, exec: &Exec) {
         let launch = || LaunchDescent {
             first: exec.process,
@@ -72,21 +72,21 @@ impl Descent {
         self.launches.entry(instance).or_insert_with(launch);
     }
 
-    /// Records that this process serves.
+    /// Notes that this process serves.
     pub(super) fn serves(&mut self, instance: InstanceId, process: ProcessId) {
         if let Some(launch) = self.launches.get_mut(&instance) {
             launch.serving = Some(process);
         }
     }
 
-    /// A process and what it comes from, as far as that is known.
+    /// Returns a process and its known ancestors.
     pub(super) fn line(&self, process: ProcessId) -> Vec<ProcessId> {
         let told = self.parents.line(process);
         let living = chain(process).into_iter().map(|ancestor| ancestor.process);
         told.chain(living).collect()
     }
 
-    /// Forgets servers.
+    /// Forgets the servers that are not followed.
     pub(super) fn retain(&mut self, mut is_followed: impl FnMut(InstanceId) -> bool) {
         self.launches.retain(|instance, _| is_followed(*instance));
     }
@@ -111,8 +111,8 @@ impl Descent {
 }
 
 impl LaunchDescent {
-    /// Returns the current ancestors of the serving process up to the launch, and from there on the recorded
-    /// ones: a process that loses its parent gets another one.
+    /// Returns the current ancestors of the serving process up to the launch, and above it those at the launch: a
+    /// process whose parent ends gets another parent.
     fn joined(&self, mut now: Vec<Ancestor>) -> Vec<Ancestor> {
         let position = now.iter().position(|ancestor| ancestor.process == self.first);
         match position {
@@ -129,7 +129,7 @@ impl LaunchDescent {
 
 impl Parents {
     fn note(&mut self, process: ProcessId, parent: ProcessId) {
-        // What is told first is who started it; later it may have been given another parent.
+        // The first record names the process that started it; later records may name another parent.
         if parent.pid == 0 || self.of.contains_key(&process) {
             return;
         }
@@ -142,13 +142,13 @@ impl Parents {
         self.order.push_back(process);
     }
 
-    /// A process, who started it, and so on.
+    /// Returns a process and its recorded ancestors.
     fn line(&self, process: ProcessId) -> impl Iterator<Item = ProcessId> {
         iter::successors(Some(process), |process| self.of.get(process).copied()).take(MAX_LINE)
     }
 }
 
-/// A process that executes, and its ancestors; none where they are gone.
+/// Returns an executing process and its ancestors; empty if they have ended.
 fn chain_at(exec: &Exec) -> Vec<Ancestor> {
     let own = chain(exec.process);
     if !own.is_empty() {
@@ -164,7 +164,7 @@ fn chain_at(exec: &Exec) -> Vec<Ancestor> {
     own.into_iter().chain(above).collect()
 }
 
-/// A process and its ancestors; none where its number is another one's by now, or nobody's.
+/// Returns a process and its ancestors; empty if the process has ended.
 fn chain(process: ProcessId) -> Vec<Ancestor> {
     let chain = host::ancestors(process);
     match chain.first() {
@@ -183,7 +183,7 @@ mod tests {
     const INSTANCE: InstanceId = InstanceId(1);
 
     const fn process(pid: u32) -> ProcessId {
-        // Of no process of this host.
+        // No process of this host has this start time.
         ProcessId { pid, start: 1 }
     }
 

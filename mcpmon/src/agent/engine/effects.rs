@@ -1,4 +1,4 @@
-//! Effects of judgements, carried out: the process table, signals, pins, refusals.
+//! Effects of judgements on the host: the process table, signals, pins, refused files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,9 +17,9 @@ use nix::sys::signal::Signal;
 use super::{Core, observe::instance};
 use crate::agent::{hashing::HashJob, host};
 
-/// Looks at the process table for one kill: what forks between two of them is found by the next.
+/// Passes over the process table for one kill: each pass finds the processes that were forked during the one before.
 const KILL_PASSES: usize = 3;
-/// The same for a session that is entered.
+/// Passes over the processes of a session that is entered, for the same reason.
 const ENTRY_PASSES: usize = 3;
 
 impl Core {
@@ -27,7 +27,7 @@ impl Core {
         self.carry_out_about(None, judgement, entry);
     }
 
-    /// The same of a judgement about one server.
+    /// Carries out a judgement about the server `about`.
     pub(super) fn carry_out_about(
         &mut self,
         about: Option<InstanceId>,
@@ -40,7 +40,7 @@ impl Core {
             kernel_effects,
             ..
         } = judgement;
-        // What is killed cannot be described any more.
+        // Killed processes cannot be described any more, so events are described first.
         for event in &mut events {
             let process = event.process.as_ref();
             if let Some(process) = process.and_then(|process| host::identify(process.pid)) {
@@ -53,7 +53,7 @@ impl Core {
                 failure.get_or_insert(cause);
             }
         }
-        // An event says what happened, which is known by now.
+        // Events are recorded last, because they say whether the effects succeeded.
         for mut event in events {
             if let Some(cause) = &failure {
                 runs_on(&mut event, cause);
@@ -62,6 +62,8 @@ impl Core {
         }
     }
 
+    /// Carries out one effect.
+    ///
     /// # Errors
     /// Returns the reason why a process that was to be killed still runs.
     fn carry_out_effect(&mut self, effect: KernelEffect, entry: Option<ProcessEntry>) -> Result<(), String> {
@@ -153,9 +155,9 @@ impl Core {
             return;
         }
         if before.instance == entry.instance && before.egress != entry.egress {
-            self.reviews.ask(); // other lists hold for a server that runs
+            self.reviews.ask(); // the server runs, and other lists apply to it now
         }
-        // What it started before the entry was there did not inherit it; what it starts now does.
+        // Processes that it started before the entry was written have no entry; later ones inherit it.
         for pid in descendants(process.pid) {
             let known = self
                 .processes
@@ -170,17 +172,17 @@ impl Core {
                     parent: process,
                     instance: Some(instance),
                 };
-                // It is tracked already.
+                // The process has its entry already.
                 drop(self.monitor.observe(clock::now(), Observation::Fork(fork)));
             }
         }
         if doomed {
-            self.kill_doomed(); // it was forked before the others were killed, and heard of after
+            self.kill_doomed(); // it was forked before the others were killed, and reported after that
         }
     }
 
-    /// Lists the kernel still holds a process to for a server that is not followed any more, because records of it
-    /// were lost: what it starts must not get away from them.
+    /// Returns the lists to which the kernel still holds a process for a server that is not followed any more, because
+    /// records were lost: processes that it starts must not escape from these lists.
     fn lists_of_forgotten(&self, process: ProcessId, joins: InstanceId) -> [u32; 2] {
         let known = self.processes.get(process.pid).unwrap_or_default();
         match instance(known) {
@@ -189,10 +191,10 @@ impl Core {
         }
     }
 
-    /// Writes an entry, and takes it back where the process ended meanwhile: its number may be reused.
+    /// Writes an entry. Removes it again if the process has ended meanwhile, because its number may be used again.
     pub(super) fn set(&mut self, process: ProcessId, entry: ProcessEntry) -> bool {
         if !host::is_alive(process) {
-            return false; // before it overwrites the entry of another process
+            return false; // checked first, so that the entry of another process is not overwritten
         }
         if let Err(error) = self.processes.set(process.pid, entry) {
             tracing::error!(%error, pid = process.pid, "a process could not be tracked");
@@ -205,8 +207,8 @@ impl Core {
         true
     }
 
-    /// Takes out the entry of a process that ended. Where its number was given to another one meanwhile, that
-    /// one gets what it inherited from its parent.
+    /// Removes the entry of a process that ended. If its number was given to another process meanwhile, that process
+    /// gets the entry of its parent.
     pub(super) fn forget(&mut self, pid: u32) {
         self.processes.remove(pid);
         let Some(stat) = host::stat(pid) else { return };
@@ -218,13 +220,13 @@ impl Core {
         }
     }
 
-    /// Lets a process go that is no server, and what it forked before this was known.
+    /// Stops restricting a process that is no server, and the processes that it forked before this was known.
     fn settle(&mut self, process: ProcessId, entry: Option<ProcessEntry>) {
         let Some(current) = self.processes.get(process.pid) else {
             return;
         };
         if entry.is_some_and(|seen| seen.exec != current.exec) {
-            return; // it has become another program, which is judged next
+            return; // it has executed another program, which is judged next
         }
         self.let_go(process, current);
         for pid in descendants(process.pid) {
@@ -248,15 +250,15 @@ impl Core {
         }
     }
 
-    /// Lets refused files of a server run again.
+    /// Lets the refused files of a server run again.
     pub(super) fn accept_files(&mut self, server: &ServerId) {
         for file in self.refusals.remove(server).unwrap_or_default() {
             self.refused.accept(&file);
         }
     }
 
-    /// Marks who started a server, and what that already started. A starter that is marked passes the mark on
-    /// by itself, so that its tree is walked once and not at every launch.
+    /// Marks the process that started a server, and all its descendants, as an agent's. Processes inherit the mark, so
+    /// the descendants are searched once and not at every launch.
     fn mark_starter(&mut self, parent: ProcessId, instance: InstanceId) {
         let ancestors = host::ancestors(parent);
         let Some(agent) = starter(&ancestors) else {
@@ -265,7 +267,7 @@ impl Core {
         let client = ancestors.into_iter().find(|ancestor| ancestor.process == agent);
         if let Some(Ancestor { process, comm, .. }) = client {
             let started = Observation::StartedBy(instance, ServerClient { process, comm });
-            // Nothing follows from it yet.
+            // The observation has no effects yet.
             drop(self.monitor.observe(clock::now(), started));
         }
         if !self.mark_agent(agent) {
@@ -276,7 +278,7 @@ impl Core {
         }
     }
 
-    /// Returns whether the process was not marked before, and is now.
+    /// Marks a process as an agent's. Returns true unless it was marked before, or cannot be marked.
     pub(super) fn mark_agent(&mut self, process: ProcessId) -> bool {
         let mut entry = self.processes.get(process.pid).unwrap_or_default();
         if entry.has(ProcessEntry::FLAG_AGENT) {
@@ -286,7 +288,7 @@ impl Core {
         if !self.set(process, entry) {
             return false;
         }
-        // The kernel may have written in between what it had read before: then the mark is lost.
+        // The kernel may have written back an entry that it had read before: the mark is lost then.
         if let Some(mut current) = self.processes.get(process.pid)
             && !current.has(ProcessEntry::FLAG_AGENT)
         {
@@ -296,12 +298,12 @@ impl Core {
         true
     }
 
-    /// Holds a process, and what it started before this, to the list of its session. Whoever is in one is an agent.
+    /// Holds a process and its descendants to the list of its session. Every process of a session is an agent's.
     fn enter_session(&mut self, process: ProcessId, list: u32) {
         if !self.hold_to_session(process, list) {
             return;
         }
-        // What was started while this is done is found by another look.
+        // Processes that are started meanwhile are found by the next pass.
         for _ in 0..ENTRY_PASSES {
             let outside: Vec<ProcessId> = descendants(process.pid)
                 .into_iter()
@@ -317,9 +319,9 @@ impl Core {
         }
     }
 
-    /// Returns whether it is held to the list now.
+    /// Holds a process to the list of its session. Returns whether the list applies now.
     fn hold_to_session(&mut self, process: ProcessId, list: u32) -> bool {
-        // The kernel may write in between what it had read before: then it has to be said again.
+        // The kernel may write back an entry that it had read before: it has to be set again then.
         for _ in 0..ENTRY_PASSES {
             let mut entry = self.processes.get(process.pid).unwrap_or_default();
             if entry.session == list && entry.has(ProcessEntry::FLAG_AGENT) {
@@ -340,14 +342,14 @@ impl Core {
         }
     }
 
-    /// A session is over, as its run says.
+    /// Notes the end of a session that its `mcpmon run` reports.
     pub(super) fn session_over(&mut self, session: SessionId) {
         let over = Observation::SessionOver(session);
         let judgement = self.monitor.observe(clock::now(), over);
         self.carry_out(judgement, None);
     }
 
-    /// Finds the clients of servers that have ended since the last look.
+    /// Reports the clients of servers that have ended since the last check.
     pub(super) fn look_for_ended_clients(&mut self) {
         for client in self.monitor.clients() {
             if !host::is_alive(client) {
@@ -357,10 +359,10 @@ impl Core {
         }
     }
 
-    /// Asks every process of a server to end.
+    /// Asks every process of a server to end, by SIGTERM.
     ///
     /// # Errors
-    /// Returns the reason why one of them could not be asked.
+    /// Returns the reason why one of them could not be signalled.
     fn terminate(&mut self, number: InstanceId) -> Result<(), String> {
         let server = self.monitor.running().find(|server| server.instance == number);
         let members = server.map(|server| server.members).unwrap_or_default();
@@ -370,7 +372,8 @@ impl Core {
         asked.fold(Ok(()), Result::and)
     }
 
-    /// Kills every process of a server. The mark lets the kernel kill what forks or executes meanwhile.
+    /// Kills every process of a server. It is also marked, so that the kernel programs kill processes that fork or
+    /// execute meanwhile.
     ///
     /// # Errors
     /// Returns the reason why one of them still runs.
@@ -382,10 +385,10 @@ impl Core {
         }
     }
 
-    /// Signals a process; one that was gone before needs no signal.
+    /// Signals a process. That the process has ended is not an error.
     ///
     /// # Errors
-    /// Returns the reason why it could not be signalled, which degrades the daemon.
+    /// Returns the reason why it could not be signalled; this degrades the daemon.
     pub(super) fn signal(&mut self, process: ProcessId, signal: Signal) -> Result<(), String> {
         let Err(error) = host::signal(process, signal) else {
             return Ok(());
@@ -396,7 +399,7 @@ impl Core {
         }
         let pid = process.pid;
         let remedy = match error.raw_os_error() {
-            // A missing capability is another error.
+            // A missing capability gives another error.
             Some(nix::libc::EACCES) => "its profile of AppArmor or SELinux is to let the daemon signal it",
             _ => "the daemon needs CAP_KILL",
         };
@@ -405,9 +408,9 @@ impl Core {
         Err(cause)
     }
 
-    /// Marks and kills what is left of servers that are being stopped; forgets those that are not followed any
-    /// more. Until then a process may come that one of them forked and nobody has heard of. Gives back why any of them
-    /// runs on.
+    /// Marks and kills the remaining processes of servers that are being stopped. A server that is followed stays
+    /// marked, because a process may appear that was forked before and not reported. Returns the reasons why some
+    /// processes still run.
     pub(super) fn kill_doomed(&mut self) -> BTreeMap<InstanceId, String> {
         let mut failures = BTreeMap::new();
         let mut left = BTreeSet::new();
@@ -423,7 +426,7 @@ impl Core {
                 let Some(process) = host::identify(pid) else {
                     continue;
                 };
-                // Looked up again: the number may belong to another process by now.
+                // Read again: the number may belong to another process now.
                 let current = self.processes.get(pid);
                 let Some(mut entry) = current.filter(|entry| instance(*entry) == Some(number)) else {
                     continue;

@@ -1,4 +1,5 @@
-//! The exec gate in step with the Monitor, and the processes that are stopped: nothing stays so that nobody waits for.
+//! The exec gate and the held processes: keeps the gate up to date with the Monitor, and makes sure that every stopped
+//! process is resumed or killed.
 
 use std::{
     collections::BTreeSet,
@@ -25,27 +26,27 @@ use nix::sys::signal::Signal;
 use super::Core;
 use crate::agent::{host, releaser};
 
-/// The time for which the kernel stops starts without hearing from this thread.
+/// The time for which the kernel programs stop starts without hearing from this thread.
 const OPEN: Duration = Duration::from_secs(2);
-/// The interval at which that time is moved on.
+/// The interval at which this time is extended.
 const RENEWAL: Duration = Duration::from_millis(250);
-/// The component whose trouble it is that starts are not stopped.
+/// The component that is degraded if starts cannot be stopped.
 const COMPONENT: &str = "exec gate";
 
-/// The stopped processes, and the kernel's part in them.
+/// The held processes, and the kernel tables for them.
 pub(super) struct Holds {
     gate: ExecGate,
-    /// Servers stopped until their files are compared.
+    /// Servers that are held until their files are compared.
     held: BTreeSet<ProcessId>,
-    /// Stopped by the kernel, and not judged when they were looked at last.
+    /// Processes that the kernel stopped, and that were not judged at the last check.
     unjudged: BTreeSet<ProcessId>,
-    /// Servers that ran when they were looked at last.
+    /// Held servers that were running at the last check.
     running: BTreeSet<ProcessId>,
-    /// Whoever may not signal others could not let them go on: then the kernel stops nothing.
+    /// False if this process may not signal others: it could not resume them, so the kernel stops nothing.
     may_signal: bool,
     renewed: Option<Instant>,
     is_closed: bool,
-    /// The process that lets everything go when this one ends.
+    /// The process that resumes everything when this one ends.
     releaser: Option<Child>,
 }
 
@@ -63,12 +64,12 @@ impl Holds {
         }
     }
 
-    /// Returns whether a server waits for its comparison.
+    /// Returns whether a server is held until it is compared.
     pub(super) fn is_any_held(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// From now on the kernel stops nothing.
+    /// Closes the gate: the kernel stops no further process.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
         if let Err(error) = self.gate.close() {
@@ -76,7 +77,7 @@ impl Holds {
         }
     }
 
-    /// Says to the kernel that somebody waits for what it stops.
+    /// Extends the time for which the kernel stops starts, if it is time to.
     fn renew(&mut self, now: Instant) -> io::Result<()> {
         let is_due = self
             .renewed
@@ -90,7 +91,7 @@ impl Holds {
         Ok(())
     }
 
-    /// Starts the process that lets everything go, where there is none: without it the kernel stops nothing.
+    /// Starts the process that resumes everything, unless it runs: without it the kernel stops nothing.
     fn ensure_releaser(&mut self) -> io::Result<()> {
         let runs = match &mut self.releaser {
             Some(child) => child.try_wait()?.is_none(),
@@ -102,7 +103,7 @@ impl Holds {
         Ok(())
     }
 
-    /// Notes a stop; returns whether somebody else ended it before.
+    /// Notes that a process is held. Returns whether another process has resumed it before.
     fn note(&mut self, process: ProcessId) -> bool {
         let hold = Hold {
             process: ProcessKey {
@@ -127,7 +128,7 @@ impl Holds {
 }
 
 impl Core {
-    /// Keeps the kernel's gate open, and its names those of what is pinned.
+    /// Keeps the kernel's gate open, and its table of names up to date with the pinned servers.
     pub(super) fn keep_gate(&mut self, now: Instant) {
         if let Some(names) = self.monitor.changed_gated_names() {
             let names = names.into_iter().flat_map(gated).collect();
@@ -144,23 +145,23 @@ impl Core {
         }
     }
 
-    /// Stops a process until its files are compared.
+    /// Holds a process until its files are compared.
     pub(super) fn hold(&mut self, process: ProcessId) {
         let was_resumed = self.holds.note(process);
-        // Where that fails, so does the kill that may follow, which says so.
+        // If this fails, a kill of the process fails too, and reports that.
         drop(self.signal(process, Signal::SIGSTOP));
         if was_resumed {
             self.observe_resume(process, "another process".to_owned());
         }
     }
 
-    /// Lets a stopped process go on.
+    /// Resumes a held process.
     pub(super) fn release(&mut self, process: ProcessId) {
         self.holds.forget(process);
         drop(self.signal(process, Signal::SIGCONT));
     }
 
-    /// Somebody let a stopped process go on.
+    /// Reports that a held process was resumed by another process.
     pub(super) fn resumed(&mut self, resume: &Resume) {
         let record = &resume.record;
         let by = format!(
@@ -183,7 +184,8 @@ impl Core {
         }
     }
 
-    /// The kernel takes a process that is resumed for one that is about to be killed; this one was let go in the same moment.
+    /// Removes the kernel's mark of a process that was resumed just when the daemon released it: the kernel marks every
+    /// process that is resumed for a kill.
     fn pardon(&mut self, process: ProcessId) {
         let Some(mut entry) = self.processes.get(process.pid) else {
             return;
@@ -195,9 +197,9 @@ impl Core {
         }
     }
 
-    /// Looks at everything that is stopped: what ended is forgotten, and what nobody has judged for a whole interval, because
-    /// its record was lost or the daemon that stopped it ended, is judged now. A server that runs at two looks was let go by a
-    /// tracer, of which the kernel tells nothing.
+    /// Checks everything that is stopped. Processes that ended are forgotten. A process that was not judged for a whole
+    /// interval is judged now: its record was lost, or the daemon that stopped it ended. A held server that runs at two
+    /// checks in a row was resumed by a tracer, which the kernel does not report.
     pub(super) fn look_at_holds(&mut self) {
         let stopped: Vec<(ProcessId, u32)> = self
             .holds
@@ -215,7 +217,7 @@ impl Core {
                 if flags & Hold::FLAG_RESUMED != 0 {
                     self.observe_resume(process, "another process".to_owned());
                 } else if !runs(process) {
-                    // The usual case.
+                    // It is still stopped, as it should be.
                 } else if ran.contains(&process) {
                     self.observe_resume(process, "a tracer".to_owned());
                 } else {
@@ -232,7 +234,7 @@ impl Core {
         }
     }
 
-    /// Nothing is compared any more: servers that wait for it are killed, and everything else goes on.
+    /// Ends all comparisons: servers that are held for one are killed, and all other processes are resumed.
     pub(super) fn end_holds(&mut self) {
         let judgement = self.monitor.observe(clock::now(), Observation::Ending);
         self.carry_out(judgement, None);
@@ -249,7 +251,7 @@ impl Core {
     }
 }
 
-/// Returns whether a process neither stands still nor is about to.
+/// Returns whether a process is running, and no stop signal is pending.
 fn runs(process: ProcessId) -> bool {
     std::fs::read_to_string(format!("/proc/{}/status", process.pid)).is_ok_and(|status| is_running(&status))
 }

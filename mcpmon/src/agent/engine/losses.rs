@@ -1,4 +1,5 @@
-//! Records the kernel could not deliver: told as events, and as parts that do not work while it goes on.
+//! Records that the kernel programs could not deliver: each loss is an event, and degrades a component while losses
+//! continue.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +22,9 @@ struct WatchedCounter {
 
 /// The effect of a loss on the enforcement.
 enum LossEffect {
-    /// A gap in the record, nothing more.
+    /// Only the record has a gap.
     Record,
-    /// The component does not do all it should.
+    /// The component does not work completely; the cause.
     Component(&'static str, &'static str),
 }
 
@@ -34,7 +35,7 @@ pub(super) struct RecentLoss {
     pub(super) counter: Counter,
     /// The event to record.
     pub(super) event: Event,
-    /// The component it degrades and why, where it is more than a gap in the record.
+    /// The component that it degrades, and the cause, if the loss is more than a gap in the record.
     pub(super) degrades: Option<(&'static str, &'static str)>,
 }
 
@@ -86,17 +87,18 @@ const WATCHED: [WatchedCounter; 7] = [
 ];
 
 impl Losses {
-    /// Those of which an earlier daemon told.
+    /// Starts with the counters that an earlier daemon reported.
     pub(super) const fn since(told: BTreeMap<u32, u64>) -> Self {
         Self { last: told }
     }
 
-    /// The counters as they were last told.
+    /// Returns the counters up to which losses were reported.
     pub(super) const fn told(&self) -> &BTreeMap<u32, u64> {
         &self.last
     }
 
-    /// Returns the losses since the last call; `count` reads a counter, `None` if it cannot be read.
+    /// Returns the losses since the last call. `count` reads a counter; it returns `None` if the counter cannot be
+    /// read.
     pub(super) fn look(&mut self, now: Timestamp, count: impl Fn(Counter) -> Option<u64>) -> Vec<RecentLoss> {
         let grown = |watched: &WatchedCounter| {
             let count = count(watched.counter)?;

@@ -1,4 +1,4 @@
-//! Messages of other threads to the engine, and its answer about its state.
+//! Messages from other threads to the engine, and its answer about its state.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -33,10 +33,10 @@ pub(crate) enum EngineMessage {
         instance: InstanceId,
         attempt: u64,
         files: Box<ServerFiles>,
-        /// Names of its variables.
+        /// Names of its environment variables.
         environment: Vec<String>,
     },
-    /// Code was replaced or written since it was hashed, or may have been.
+    /// Code was replaced or written since it was hashed, or may have been (`path` is `None` then).
     Touched {
         instance: InstanceId,
         attempt: u64,
@@ -60,17 +60,17 @@ pub(crate) enum EngineMessage {
         server: ServerId,
         reply: oneshot::Sender<bool>,
     },
-    /// Pin the files with which a server was last refused; the answer is what is accepted now.
+    /// Pin the files with which a server was last refused. The answer is the added set.
     TrustRefused {
         server: ServerId,
         reply: oneshot::Sender<Option<AddedSet>>,
     },
-    /// Accept an executable wherever another one is pinned at its path; the answer is what is accepted now.
+    /// Accept an executable for every server that is pinned with another one at its path. The answer is the added sets.
     TrustExecutable {
         executable: PinnedFile,
         reply: oneshot::Sender<Vec<AddedSet>>,
     },
-    /// A session has a proxy: hold its processes to its list; the answer says that they are.
+    /// A session has a proxy: hold its processes to its list. The answer comes when this is done.
     EnterSession {
         proxied: ProxiedSession,
         group: Option<Group>,
@@ -78,23 +78,23 @@ pub(crate) enum EngineMessage {
     },
     /// A session is over.
     SessionOver(SessionId),
-    /// Open connections that rules refuse by now.
+    /// The result of a search for open connections that rules refuse.
     OpenSockets(SocketSurvey),
-    /// Connections were cut, or could not be.
+    /// The results of cuts of connections.
     Cut(Vec<(ConnectionCut, CutOutcome)>),
-    /// To be answered once every record is read that was there when it was asked.
+    /// A question that is answered when all records before it are read.
     AfterRecords(WrapperQuestion),
-    /// Look out for the self-test's traces; the answer says that it does.
+    /// Collect the traces of a self-test. The answer comes when this has begun.
     Probe(Probe, oneshot::Sender<()>),
-    /// The request for the traces that were seen.
+    /// The request for the collected traces.
     Sightings(oneshot::Sender<Sightings>),
-    /// Every part of the daemon runs: have what is in the kernel stay there from now on.
+    /// All parts of the daemon run: from now on, the state in the kernel is to stay when the daemon ends.
     Keep,
-    /// The tap is on, or off.
+    /// The tap was switched on or off.
     Tap(Option<TapHandle>),
     /// The request for the running servers and the counters.
     Snapshot(oneshot::Sender<EngineSnapshot>),
-    /// End. What is kept in the kernel stays.
+    /// End. The state that is kept in the kernel stays.
     Stop,
 }
 
@@ -102,7 +102,7 @@ pub(crate) enum EngineMessage {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EngineSnapshot {
     pub(crate) running: Vec<MonitoredServer>,
-    /// For whom nothing more is pinned.
+    /// The users, or the host, for whom nothing more is pinned.
     pub(crate) without_room: Vec<PinsFull>,
     pub(crate) counters: Vec<(&'static str, u64)>,
     pub(crate) missing: u64,

@@ -1,4 +1,5 @@
-//! The thread that owns the kernel sense and the Monitor: records in, judgements out, effects carried out.
+//! The engine: the thread that owns the kernel sensor and the Monitor. It reads records, has them judged, and carries
+//! out the effects.
 
 mod coalesce;
 mod connections;
@@ -66,30 +67,30 @@ use super::{
     wrappers::Wrappers,
 };
 
-/// Messages that wait for the engine at most.
+/// Most messages that wait for the engine.
 const INBOX: usize = 1024;
 /// The interval at which the Monitor's clock ticks and losses are checked.
 const TICK: Duration = Duration::from_secs(1);
 /// The interval at which the members of servers are compared with the living processes.
 const RECONCILE: Duration = Duration::from_secs(30);
-/// The time between two scans for lost starts: a process that causes losses must not keep the engine busy
-/// with scans.
+/// The shortest time between two scans for lost starts: a process that causes losses must not keep the engine busy with
+/// scans.
 const RESCAN: Duration = Duration::from_secs(10);
 
-/// The component whose trouble it is that files are compared and not watched.
+/// The component that is degraded if files are compared without a watch.
 const FILE_WATCH: &str = "file watch";
 
-/// The time for which the end waits for the comparison of servers that are stopped for it.
+/// The time for which the engine's end waits for the comparison of held servers.
 const LAST_COMPARISONS: Duration = Duration::from_secs(2);
 
-/// The time for which the files a wrapper held of a process are kept for its hash: a shell is taken for the
-/// server after two seconds.
+/// The time for which files that a wrapper held open are kept for hashing. It is longer than the two seconds after
+/// which a shell counts as the server.
 const HANDED: Duration = Duration::from_secs(10);
-/// Processes of which something is kept so at most. Each has two descriptors.
+/// Most processes whose held files are kept. Each needs two descriptors.
 const MAX_HANDED: usize = 256;
 
-/// The longest time for an answer of the engine. It reads `/proc` and sends signals; a longer time means that
-/// it is stuck, which must not hold up others.
+/// The longest time to wait for an answer of the engine. It only reads `/proc` and sends signals, so a longer time
+/// means that it is stuck; others must not wait for that.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The running thread.
@@ -97,18 +98,18 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct Engine {
     /// The sender of messages.
     pub(crate) sender: Sender<EngineMessage>,
-    /// The degraded components as the engine sees them.
+    /// The components that are degraded, as the engine reports them.
     pub(crate) degraded: watch::Receiver<Degraded>,
-    /// Turns of the thread's loop: while they grow, it works.
+    /// Number of turns of the thread's loop: the thread works as long as it grows.
     turns: Arc<AtomicU64>,
     thread: JoinHandle<()>,
 }
 
 impl Engine {
-    /// Starts the thread. Servers that already run are found before it takes its first record.
+    /// Starts the thread. Running servers are searched before it reads its first record.
     ///
     /// # Errors
-    /// Returns an error if no thread or socket pair can be made.
+    /// Returns an error if a thread or socket pair cannot be made.
     pub(crate) fn start(
         sensor: Sensor,
         monitor: Monitor,
@@ -193,7 +194,7 @@ impl Engine {
         })
     }
 
-    /// Ends the thread, and detaches programs that are not kept. A thread that is stuck is left to the end of the process.
+    /// Ends the thread, and detaches programs that are not kept. A thread that is stuck ends with the process.
     pub(crate) fn stop(self) {
         let mut sent = self.sender.try_send(EngineMessage::Stop);
         let deadline = Instant::now() + PATIENCE;
@@ -212,7 +213,7 @@ impl Engine {
         }
     }
 
-    /// Returns the number of turns that the thread has done.
+    /// Returns the number of turns of the thread's loop.
     pub(crate) fn turns(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
     }
@@ -240,7 +241,7 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<EngineMessage>, turns:
         core.boot_to_wall = host::boot_to_wall();
         let is_all = rings.drain(|record| core.record(record));
         core.answer_questions(is_all);
-        // Whoever is told of a server finds it again after a crash.
+        // Written before answers are sent, so that after a crash the next daemon knows every server that was reported.
         core.write_handover();
         inbox.acknowledge();
         while let Some(message) = inbox.next() {
@@ -251,7 +252,7 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<EngineMessage>, turns:
             core.message(message, &rings);
         }
         if ends_at.is_some_and(|end| !core.holds.is_any_held() || Instant::now() >= end) {
-            // What the kernel wrote since the records were read came before the end, too.
+            // Records that the kernel wrote since the last read are from before the end, too.
             rings.drain(|record| core.record(record));
             return core.end();
         }
@@ -271,7 +272,7 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<EngineMessage>, turns:
     }
 }
 
-/// Everything but the rings, which are read while this is changed.
+/// The engine's state without the rings, which are read while the state changes.
 struct Core {
     monitor: Monitor,
     recorder: Recorder,
@@ -284,18 +285,18 @@ struct Core {
     addresses: AddressTables,
     processes: ProcessTable,
     refused: RefusedFiles,
-    /// The refused files by server.
+    /// The refused files of each server.
     refusals: BTreeMap<ServerId, Vec<FileKey>>,
     agents: AgentNames,
-    /// Processes stopped until their files are compared.
+    /// Processes that are held until their files are compared.
     holds: Holds,
     /// Servers that are being stopped.
     doomed: BTreeSet<InstanceId>,
-    /// The files that wrappers held of processes they started, until these are hashed.
+    /// The files that wrappers held open of processes that they started, until these are hashed.
     handed: BTreeMap<ProcessId, HandedFiles>,
     denials: Denials,
     questions: Questions,
-    /// The questions about servers that are held until their files are compared.
+    /// The wrappers' questions about servers that are held until they are compared.
     uncompared: Vec<FateQuestion>,
     counters: Counters,
     losses: Losses,
@@ -311,16 +312,16 @@ struct Core {
     notes: Notes,
     pulse: Pulse,
     handover: Handover,
-    /// The notes in the kernel lack something of it.
+    /// True if the notes in the kernel are not up to date with the handover.
     has_news: bool,
-    /// The reason why what is in the kernel ends with this process, if it does.
+    /// The reason why the state in the kernel ends with this process, if it does.
     not_kept: Option<String>,
     /// The tables in force.
     tables: Arc<Tables>,
     reviews: ConnectionReviews,
 }
 
-/// The time of the last scan of processes, and the reason for another one, if there is one.
+/// The time of the last scan of processes, and whether another one is needed.
 #[derive(Debug)]
 struct ProcessScan {
     done: Instant,
@@ -382,7 +383,7 @@ impl Core {
                 reply,
             } => {
                 if reply.is_closed() {
-                    return; // whoever asked has given up, and keeps to the policy before
+                    return; // the sender has given up, and the policy before stays in force
                 }
                 let outcome = self.addresses.install(&tables, enforcement);
                 if outcome.is_ok() {
@@ -400,7 +401,7 @@ impl Core {
                     self.tables = tables;
                     self.reviews.ask();
                     if changed {
-                        self.scan(); // servers that only this policy knows may run already
+                        self.scan(); // servers that only this policy recognises may be running
                     }
                 }
                 answer(reply, outcome);
@@ -470,7 +471,8 @@ impl Core {
         }
     }
 
-    /// Without a sign of life, rules that would be an outage of the host are let go.
+    /// Gives the kernel programs a sign of life. Without one they stop enforcing rules that would cut off the whole
+    /// host.
     fn beat(&mut self) {
         if let Err(error) = self.pulse.beat() {
             let cause = format!("no sign of life can be given: {error}");
@@ -513,7 +515,7 @@ impl Core {
         });
     }
 
-    /// Leaves nothing stopped and nothing untold.
+    /// Ends everything that is held or waiting, and writes the last notes.
     fn end(&mut self) {
         self.end_holds();
         self.tell_all_waiting();
@@ -540,8 +542,8 @@ impl Core {
         }
     }
 
-    /// Records an event of the Monitor. That something does not work is told by the daemon's health instead,
-    /// once and not for every process it concerns.
+    /// Records an event of the Monitor. A degraded component is reported by the daemon's health instead, once and not
+    /// for every process.
     fn tell(&mut self, event: Event) {
         if let EventKind::EnforcementDegraded { component, cause } = &event.kind {
             self.troubles.note(Instant::now(), component, cause);
@@ -550,7 +552,7 @@ impl Core {
         }
     }
 
-    /// Processes whose end was not told (its record was lost) are taken out.
+    /// Removes processes whose end was not reported because its record was lost.
     fn reconcile(&mut self) {
         let running: Vec<MonitoredServer> = self.monitor.running().collect();
         for server in running {
@@ -580,7 +582,7 @@ impl Core {
     }
 }
 
-/// The receiver may have given up; then nobody needs the answer.
+/// Sends an answer. If the receiver has given up, the answer is dropped.
 fn answer<T>(reply: oneshot::Sender<T>, value: T) {
     drop(reply.send(value));
 }

@@ -1,4 +1,4 @@
-//! Kernel records, and processes found in `/proc`, in the words of the core.
+//! Observations from kernel records, and from processes that are found in `/proc`.
 
 use std::{
     net::SocketAddr,
@@ -27,7 +27,7 @@ use mcpmon_stdio::tree::descendants;
 use super::{Core, MAX_HANDED};
 use crate::agent::{hashing::HandedFiles, host};
 
-/// Bytes of a running process's arguments that are read.
+/// Most bytes of a running process's arguments that are read.
 const ARGUMENT_LIMIT: u64 = 64 << 10;
 
 impl Core {
@@ -74,7 +74,7 @@ impl Core {
         if let Some(probe) = &mut self.probe {
             probe.see_exec(exec);
         }
-        // The kernel copies a bounded part; the rest is still there while the process lives.
+        // The kernel copies a bounded part of the arguments; all of them can be read while the process lives.
         let argv = match exec.is_cut() {
             true => completed(&exec.argv, host::arguments(process.pid, ARGUMENT_LIMIT)),
             false => exec.argv.clone(),
@@ -103,8 +103,8 @@ impl Core {
         self.look_for_ended();
     }
 
-    /// Finds out of some remembered processes whether they live, where there are many: more than one for each that is
-    /// started, so that those that ended make room in time.
+    /// Checks whether some remembered processes still live, if there are many: more than one for each process that is
+    /// started, so that entries of ended processes are removed in time.
     fn look_for_ended(&mut self) {
         const MAX_LOOKS: usize = 2;
         for process in self.monitor.next_to_check(MAX_LOOKS) {
@@ -116,8 +116,8 @@ impl Core {
         }
     }
 
-    /// The command of a process with links into installed packages followed; empty where there are none, or where its
-    /// file system does not answer, which is told.
+    /// Returns the command of a process with links into installed packages followed. Returns nothing if there are no
+    /// links, or the process's file system does not answer, which degrades a component.
     fn linked(&mut self, pid: u32, argv: &[String]) -> Vec<String> {
         self.links.linked(pid, argv).unwrap_or_else(|error| {
             self.troubles
@@ -126,7 +126,7 @@ impl Core {
         })
     }
 
-    /// Takes the wrapper's statement about a process that it started, and the files it held.
+    /// Adds the wrapper's claim of a process that it started, and keeps the files that the wrapper held open.
     fn claim(&mut self, exec: &mut Exec) {
         let Some((server, start)) = self.wrappers.started_by(exec.parent) else {
             return;
@@ -161,7 +161,7 @@ impl Core {
             }
         }
         if let Some(instance) = launched {
-            // What was found running has no file.
+            // A process that was found running has no file here.
             self.consider_tapping(instance, exec.file != FileId::default());
         }
         judgement
@@ -175,7 +175,8 @@ impl Core {
             }
             return;
         }
-        // A cut has the kernel say so to the other side, in this process's name; that is refused like every packet.
+        // When a connection is cut, the kernel notifies the peer in the name of this process; that packet is refused
+        // like every other.
         let is_of_cut = record.process.pid == std::process::id() && connect.comm == sockets::THREAD;
         if is_of_cut && connect.hook == Hook::Packet {
             return;
@@ -211,7 +212,7 @@ impl Core {
         }
     }
 
-    /// A socket was closed whose connection was told when it was asked for.
+    /// Reports the close of a socket whose connection was reported before.
     fn close(&mut self, now: Timestamp, close: &records::Close) {
         let record = &close.record;
         let connection = &record.connection;
@@ -248,24 +249,26 @@ impl Core {
         }
     }
 
-    /// Agents and servers that were started before this daemon.
+    /// Searches agents and servers that were started before this daemon.
     pub(super) fn scan(&mut self) {
         for process in host::all() {
-            // First the entry: what is settled must not be a program that it became after it was looked at.
+            // The entry is read first: `settle` must not act on a program that the process executed after it was looked
+            // at.
             let seen = self.processes.get(process.pid);
             let Some(found) = ProcProcess::look(process) else {
-                continue; // a kernel thread, or gone
+                continue; // a kernel thread, or it has ended
             };
             self.inherit_agent(&found);
             let entry = seen.unwrap_or_default();
             if self.is_followed(entry) {
-                continue; // a descendant of one that was found
+                continue; // a descendant of a process that was found before
             }
             self.judge_found(&found, entry);
         }
     }
 
-    /// A wrapper started this process: a server, of which no record came, or that runs longer than this daemon.
+    /// Looks at a process that a wrapper started, unless it is followed already: its record was lost, or it runs longer
+    /// than this daemon.
     pub(super) fn look_at(&mut self, process: ProcessId) {
         let entry = self.processes.get(process.pid).unwrap_or_default();
         if !self.is_followed(entry)
@@ -290,7 +293,7 @@ impl Core {
         }
     }
 
-    /// Lets the Monitor see what a server that already runs has started, in order.
+    /// Reports the descendants of a server that already runs to the Monitor, in order.
     fn adopt(&mut self, launcher: u32) {
         for pid in descendants(launcher) {
             let entry = self.processes.get(pid).unwrap_or_default();
@@ -303,8 +306,8 @@ impl Core {
         }
     }
 
-    /// Judges processes the kernel still holds to every egress list: their exec record was lost, or they were
-    /// forked from a process that was waiting itself and left its tree.
+    /// Judges processes that the kernel still holds to every egress list. Their exec record was lost, or they were
+    /// forked from a process that was not judged itself and have left its tree.
     pub(super) fn judge_pending(&mut self) {
         let waiting: Vec<(u32, ProcessEntry)> = self
             .processes
@@ -320,7 +323,7 @@ impl Core {
         }
     }
 
-    /// Marks a process that is an agent by its name, or by its parent.
+    /// Marks a process as an agent's if its name or its parent says so.
     fn inherit_agent(&mut self, found: &ProcProcess) {
         let of_parent = self.processes.get(found.parent.pid);
         let is_agent = self.agents.contains(&found.comm)
@@ -362,7 +365,7 @@ impl ProcProcess {
         })
     }
 
-    /// As if it had been started just now.
+    /// Returns the process in the form of an exec that happened just now.
     fn exec(&self, entry: ProcessEntry, linked: Vec<String>) -> Exec {
         Exec {
             process: self.process,
@@ -385,14 +388,14 @@ impl ProcProcess {
     }
 }
 
-/// The working directory of a process, where what it executes is relative to that.
+/// Returns the working directory of a process if the path that it executes is relative.
 fn directory(pid: u32, argv: &[String], filename: &str) -> Option<String> {
     LaunchRules::executed_file(argv, filename).filter(|file| !file.starts_with('/'))?;
     let directory = Process::open(pid).and_then(|process| process.working_directory());
     directory.ok()?.into_os_string().into_string().ok()
 }
 
-/// Returns whether the kernel tells when the socket of a connection is closed.
+/// Returns whether the kernel programs report the close of a connection's socket.
 const fn is_followed(connect: &records::Connect) -> bool {
     let passed = matches!(connect.action, Action::Allow | Action::WouldDeny);
     passed && matches!(connect.hook, Hook::Connect) && connect.record.entry.instance != 0
@@ -409,13 +412,13 @@ const fn is_to_server(event: &Event) -> bool {
     )
 }
 
-/// The kernel's copy of the arguments with the rest as `/proc` tells it; the copy alone where the two disagree.
-/// The process can overwrite what `/proc` tells, and it is empty once the process is gone.
+/// Returns the kernel's copy of the arguments, completed by those in `/proc`; if the two disagree, the copy alone. The
+/// process can overwrite its arguments in `/proc`, and they are gone when it has ended.
 fn completed(copied: &[String], told: Vec<String>) -> Vec<String> {
     let agrees = match copied.split_last() {
         None => true,
         Some((last, whole)) => {
-            // A character may have been cut in its middle.
+            // The copy may end within a character.
             let last = last.trim_end_matches(char::REPLACEMENT_CHARACTER);
             told.get(..whole.len()) == Some(whole)
                 && told.get(whole.len()).is_some_and(|told| told.starts_with(last))
@@ -445,7 +448,7 @@ const fn file_id(key: &FileKey) -> FileId {
     }
 }
 
-/// `IPPROTO_*` of the socket; MPTCP reports itself as TCP or 262, which does not fit a byte.
+/// Maps `IPPROTO_*` of a socket. MPTCP reports itself as TCP or 262, which does not fit a byte.
 const fn transport(protocol: u8) -> Transport {
     match protocol {
         6 => Transport::Tcp,

@@ -1,4 +1,4 @@
-//! Sessions with a proxy: their processes, as far as the kernel does not know them by itself.
+//! Sessions with a proxy: their processes, as far as the kernel programs do not find them by inheritance.
 
 use mcpmon_engine::{Observation, ProxiedSession};
 use mcpmon_model::ProcessId;
@@ -7,11 +7,13 @@ use mcpmon_session::clock;
 use super::Core;
 use crate::agent::runs::Group;
 
-/// Groups that are looked into; of the oldest only what the kernel knows by itself is held.
+/// Most control groups that are searched; for the oldest session beyond that, only processes that inherit the list are
+/// held to it.
 const MOST_GROUPS: usize = 256;
 
 impl Core {
-    /// Holds everything that is in the session to its list. What lost its parent is found by its control group.
+    /// Holds all processes of a session to its list. A process that lost its parent is found by the session's control
+    /// group.
     pub(super) fn enter(&mut self, proxied: ProxiedSession, group: Option<Group>) {
         let members = group.as_ref().and_then(Group::members).unwrap_or_default();
         let root = proxied.root;
@@ -28,8 +30,8 @@ impl Core {
         self.carry_out(judgement, None);
     }
 
-    /// Processes in groups of sessions that the kernel does not hold to their list: the table was full when they
-    /// were started, or they came from elsewhere.
+    /// Searches the control groups of sessions for processes that are not held to their list: the table was full when
+    /// they were started, or they were moved into the group.
     pub(super) fn look_into_groups(&mut self) {
         let mut groups = std::mem::take(&mut self.groups);
         groups.retain(|(proxied, group)| {

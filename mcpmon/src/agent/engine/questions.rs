@@ -1,4 +1,4 @@
-//! Questions of wrappers about processes, answered when every record is read that was there at the time of the question.
+//! Questions of wrappers about processes. A question is answered when all records from before it are read.
 
 use std::collections::VecDeque;
 
@@ -10,36 +10,36 @@ use tokio::sync::oneshot;
 use super::{Core, answer};
 use crate::agent::host;
 
-/// The nanoseconds by which a record must be later than a question, so that all records before the question are read.
-/// Records have their time before they get their position in the ring; both clocks agree to less than this.
+/// The nanoseconds by which a record must be later than a question to show that all records before the question are
+/// read. Records get their time before their position in the ring, and the two clocks differ by less than this.
 const MARGIN: u64 = 1_000_000;
 
 /// A question of a wrapper. The kernel's record of the process may not be read yet.
 #[derive(Debug)]
 pub(crate) enum WrapperQuestion {
-    /// This process was started by a wrapper: it is looked at, unless its start was seen.
+    /// A wrapper started this process: look at it, unless its start was reported.
     Wrapped(ProcessId),
-    /// The question why this process must not run.
+    /// The question why a process must not run.
     Fate(FateQuestion),
 }
 
-/// The question why a process was killed, or will be; the answer is empty if it may run, or the wrapper is not its
-/// ancestor. It is answered when the files of its server are compared with its pins, if they are to be.
+/// The question why a process was or will be killed. The answer is `None` if it may run, or the wrapper is not its
+/// ancestor. The question is answered when the comparison of its server's files with the pins is over, if there is one.
 #[derive(Debug)]
 pub(crate) struct FateQuestion {
     /// The process.
     pub(crate) process: ProcessId,
     /// The wrapper that asks.
     pub(crate) wrapper: ProcessId,
-    /// Takes the answer.
+    /// Receives the answer.
     pub(crate) reply: oneshot::Sender<Option<Denial>>,
 }
 
-/// Questions without an answer, in order.
+/// Questions without an answer, oldest first.
 #[derive(Debug)]
 pub(super) struct Questions<Q = WrapperQuestion> {
     waiting: VecDeque<(u64, Q)>,
-    /// The time of the latest record of a process that is read, nanoseconds since boot.
+    /// The time of the latest record of a process that was read, nanoseconds since boot.
     read_until: u64,
 }
 
@@ -62,18 +62,18 @@ impl<Q> Questions<Q> {
         self.waiting.is_empty()
     }
 
-    /// Notes that a record of a process is read that was made at this time.
+    /// Notes the time of a record of a process that was read.
     pub(super) fn note(&mut self, made: u64) {
         self.read_until = self.read_until.max(made);
     }
 
-    /// Returns whether the oldest question can be answered, although records are left.
+    /// Returns whether the oldest question can be answered although records are left to be read.
     fn is_due(&self) -> bool {
         let asked = self.waiting.front().map(|(asked, _)| *asked);
         asked.is_some_and(|asked| self.read_until > asked.saturating_add(MARGIN))
     }
 
-    /// Removes the next question that can be answered. All of them can if `is_all`, because no record is left.
+    /// Removes the next question that can be answered. If no record is left (`is_all`), each question can be.
     pub(super) fn next(&mut self, is_all: bool) -> Option<Q> {
         if !is_all && !self.is_due() {
             return None;
@@ -83,7 +83,7 @@ impl<Q> Questions<Q> {
 }
 
 impl Core {
-    /// Answers the questions from before the latest record that is read, or all of them if `is_all` records are read.
+    /// Answers the questions from before the latest record that was read; if `is_all`, all of them.
     pub(super) fn answer_questions(&mut self, is_all: bool) {
         while let Some(question) = self.questions.next(is_all) {
             match question {
@@ -99,24 +99,25 @@ impl Core {
         }
     }
 
-    /// Answers questions about servers whose files are compared by now.
+    /// Answers questions about servers whose comparison is over.
     pub(super) fn answer_compared(&mut self) {
         for question in std::mem::take(&mut self.uncompared) {
             match self.fate(&question) {
                 Some(fate) => answer(question.reply, fate),
-                // The wrapper gave up.
+                // The wrapper has given up.
                 None if question.reply.is_closed() => {}
                 None => self.uncompared.push(question),
             }
         }
     }
 
-    /// Returns the denial of a process, if it has one; `None` as long as that is not decided.
+    /// Returns the answer to a question: a denial, or that the process may run. Returns `None` while this is not
+    /// decided.
     fn fate(&self, question: &FateQuestion) -> Option<Option<Denial>> {
         let denial = || self.denials.of(question.process, question.wrapper);
         match self.monitor.server_of(question.process) {
             Some(server) if self.doomed.contains(&server) => Some(denial()),
-            // A server that has ended may have said something that its client must not get.
+            // A server that is held may have written messages before it ended; its client must not get them yet.
             _ if self.monitor.holds(question.process) => None,
             _ if !host::is_alive(question.process) => Some(denial()),
             Some(_) | None => Some(None),

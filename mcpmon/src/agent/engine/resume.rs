@@ -1,4 +1,4 @@
-//! The state of an earlier daemon: taken over at the start, kept up to date for the next one.
+//! The state that an earlier daemon left in the kernel: adopted at the start, and kept up to date for the next one.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,13 @@ use mcpmon_session::clock;
 use super::Core;
 use crate::agent::host;
 
-/// Looks at the rings for records of earlier: each takes as many as the rings hold at least in part.
+/// Most passes over the rings for records that were written before the start; each pass reads at least a part of what
+/// the rings hold.
 const MAX_LOOKS: usize = 1024;
 /// The name of this component in events and `mcpmon status`.
 pub(crate) const KERNEL_STATE: &str = "kernel state";
 
-/// Records of the time without a daemon.
+/// Counts of the records from the time without a daemon.
 #[derive(Debug, Default)]
 struct Recovered {
     records: u64,
@@ -28,7 +29,7 @@ struct Recovered {
 }
 
 impl Core {
-    /// Takes over what an earlier daemon left, reads the records since then, and tells that there was none.
+    /// Adopts the state of an earlier daemon, reads the records since its end, and records the gap as an event.
     pub(super) fn resume(&mut self, adopted: Adopted, stopped: bool, rings: &mut Rings) {
         self.know_refused();
         let missing_before = rings.missing();
@@ -50,7 +51,7 @@ impl Core {
         }
     }
 
-    /// Follows again what is left of former servers: processes that are not of a tree that the scan found.
+    /// Follows the remaining processes of former servers that the scan did not find.
     pub(super) fn restore(&mut self) {
         let mut left: BTreeMap<InstanceId, Vec<ProcessId>> = BTreeMap::new();
         for (pid, entry) in self.processes.iter() {
@@ -83,7 +84,8 @@ impl Core {
         entry.instance != 0 && self.monitor.follows(InstanceId(entry.instance))
     }
 
-    /// Files that were refused before, by their servers. What nobody could let run again is refused no longer.
+    /// Reads the files that are refused already. A file whose server is not known is not refused any longer, because no
+    /// command could undo that.
     fn know_refused(&mut self) {
         let known: Vec<_> = self.refused.iter().collect();
         for (file, number) in known {
@@ -94,7 +96,7 @@ impl Core {
         }
     }
 
-    /// Has everything stay in the kernel when this process ends.
+    /// Makes the state in the kernel stay when this process ends.
     pub(super) fn keep(&mut self) {
         if !self.attached.can_keep() {
             return;
@@ -106,7 +108,7 @@ impl Core {
         });
     }
 
-    /// Writes down what the next daemon needs, where it changed.
+    /// Writes the notes for the next daemon, if they changed.
     pub(super) fn write_handover(&mut self) {
         if !self.has_news {
             return;
@@ -139,7 +141,7 @@ impl Recovered {
         }
     }
 
-    /// `gap` is in nanoseconds.
+    /// Builds the event; `gap` is in nanoseconds.
     fn event(&self, gap: u64, stopped: bool, missing: u64) -> Event {
         let kind = EventKind::DaemonGap {
             duration_ms: gap / 1_000_000,

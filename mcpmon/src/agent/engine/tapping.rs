@@ -1,4 +1,4 @@
-//! Servers that the tap is told of: those that no wrapper carries, while the policy has the tap on.
+//! Selection of the servers that are tapped: those without a wrapper, while the policy has the tap on.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,10 +16,11 @@ use crate::agent::{
     tap::{Admission, TapHandle, TappedServer},
 };
 
-/// The name of this component in events and `mcpmon status`: what could not be tapped, while the tap itself works.
+/// The name of this component in events and `mcpmon status`. It is degraded if servers cannot be tapped although the
+/// tap works.
 const TAPPED: &str = "tapped servers";
 
-/// Tapped servers of one user at most: the kernel's tables have room for 16 such users.
+/// Most tapped servers of one user: the kernel's tables have room for 16 such users.
 const MAX_SERVERS_OF_USER: usize = 64;
 
 /// The tap, while it is on.
@@ -27,7 +28,7 @@ const MAX_SERVERS_OF_USER: usize = 64;
 pub(super) struct Tapping {
     handle: Option<TapHandle>,
     tapped: BTreeMap<InstanceId, Tapped>,
-    /// Servers whose users had too many when they came.
+    /// Servers that are not tapped because their users had too many.
     left_out: BTreeSet<InstanceId>,
 }
 
@@ -35,19 +36,19 @@ pub(super) struct Tapping {
 #[derive(Clone, Copy, Debug)]
 struct Tapped {
     uid: u32,
-    /// True if it comes from this program, which may say yet that it is the server's wrapper.
+    /// True if an ancestor runs this program, which may still claim to be the server's wrapper.
     may_be_wrapped: bool,
 }
 
 impl Tapping {
-    /// Returns whether one more server of that user may be tapped.
+    /// Returns whether one more server of this user may be tapped.
     fn has_share(&self, uid: u32) -> bool {
         self.tapped.values().filter(|tapped| tapped.uid == uid).count() < MAX_SERVERS_OF_USER
     }
 }
 
 impl Core {
-    /// The tap was switched on or off. What runs already is tapped in the middle of what it says.
+    /// Switches tapping on or off. Servers that already run are tapped from the middle of their conversations.
     pub(super) fn use_tap(&mut self, handle: Option<TapHandle>) {
         self.tapping = Tapping {
             handle,
@@ -59,7 +60,7 @@ impl Core {
         }
     }
 
-    /// Taps a server unless a wrapper started it, or may yet say so.
+    /// Taps a server unless a wrapper started it, or may still claim that.
     pub(super) fn consider_tapping(&mut self, instance: InstanceId, is_new: bool) {
         if self.tapping.handle.is_none() || self.tapping.tapped.contains_key(&instance) {
             return;
@@ -104,7 +105,7 @@ impl Core {
         }
     }
 
-    /// The process that serves is known.
+    /// Reports the process that serves to the tap.
     pub(super) fn tapped_serves(&mut self, instance: InstanceId, process: Option<&ProcessRef>) {
         if self.tapping.tapped.contains_key(&instance)
             && let (Some(handle), Some(process)) = (&self.tapping.handle, process)
@@ -114,7 +115,7 @@ impl Core {
         }
     }
 
-    /// Lets go of servers that are gone, and of those that a wrapper says by now that it carries.
+    /// Stops tapping servers that have ended, and those that a wrapper has claimed.
     pub(super) fn release_tapped(&mut self) {
         let Some(handle) = &self.tapping.handle else {
             return;
@@ -143,7 +144,8 @@ impl Core {
     }
 }
 
-/// The processes of a server, the one that serves first: its streams are those of the server, and not all may be tapped.
+/// Returns the processes of a server. The one that serves is first, because its streams are the server's and not all
+/// processes may be tapped.
 fn pids_of(server: &MonitoredServer) -> Vec<u32> {
     let serving = server.process.pid;
     let others = server.members.iter().map(|process| process.pid);

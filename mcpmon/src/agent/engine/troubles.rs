@@ -1,4 +1,4 @@
-//! Troubles: components that are degraded right now. A trouble is over when it did not recur for a while.
+//! Troubles: components that are degraded now. A trouble is over if it did not occur again for a while.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ pub(crate) type Degraded = BTreeMap<String, String>;
 /// The time without trouble after which a component counts as restored.
 const QUIET: Duration = Duration::from_mins(1);
 
-/// Troubles of late, by component.
+/// Recent troubles of each component.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     latest: BTreeMap<String, EngineTrouble>,
@@ -24,8 +24,8 @@ struct EngineTrouble {
 }
 
 impl Troubles {
-    /// Takes note of one. The cause stays that of the first until the component is restored, so that a flood of
-    /// troubles is one piece of news.
+    /// Notes a trouble. The cause stays that of the first one until the component is restored, so that a flood of
+    /// troubles is one change of state.
     pub(super) fn note(&mut self, now: Instant, component: &str, cause: &str) {
         match self.latest.get_mut(component) {
             Some(trouble) => trouble.at = now,

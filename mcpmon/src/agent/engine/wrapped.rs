@@ -1,4 +1,4 @@
-//! Servers started by a wrapper, among those the kernel saw, and the treatment of the others.
+//! Starts of servers that the kernel reported: detection of those by a wrapper, and the treatment of the others.
 
 use std::time::{Duration, Instant};
 
@@ -15,26 +15,26 @@ use super::{
 };
 use crate::agent::host;
 
-/// The time a start below this program waits for the wrapper's claim: the wrapper connects while its server
+/// The time for which a start below this program waits for the wrapper's claim. The wrapper connects while its server
 /// starts, and again when a daemon was restarted.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Starts that wait at most; the oldest is told as it is then.
+/// Most starts that wait; beyond that the oldest is recorded at once.
 const MAX_WAITING: usize = 1024;
-/// Names of ancestors that are told.
+/// Most ancestors whose names are recorded.
 const MAX_CHAIN: usize = 16;
-/// The rule by which an unwrapped server is told of, or refused.
+/// The rule in events about servers without a wrapper.
 const RULE: &str = "exec.unwrapped";
 
-/// Launches that the kernel saw, and those of them that a wrapper started.
+/// Numbers of starts that the kernel reported, and of those by a wrapper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
-    /// All since the daemon started.
+    /// All starts since the daemon's start.
     pub seen: u64,
-    /// Those by a wrapper.
+    /// The starts by a wrapper.
     pub wrapped: u64,
 }
 
-/// Starts of which it is not known yet.
+/// Starts, with those that may still turn out to be by a wrapper.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
     pub(super) descent: Descent,
@@ -47,13 +47,13 @@ struct WaitingWrapper {
     since: Instant,
     event: Event,
     above: ServerAncestors,
-    /// Its end, if that came meanwhile: it is told after the start.
+    /// The event of the server's end, if it has ended meanwhile: it is recorded after the start.
     end: Option<Event>,
 }
 
 impl Core {
-    /// Records an event, `about` that server where it is known. A start is told as wrapped or not; one that may
-    /// still turn out to be wrapped waits, and its end with it.
+    /// Records an event, which is `about` that server if it is known. A start is recorded as wrapped or not. A start
+    /// that may still turn out to be wrapped waits, and the event of its end with it.
     pub(super) fn tell_in_order(&mut self, event: Event, about: Option<InstanceId>) {
         if let EventKind::ServerStarted { .. } = &event.kind {
             let above = about.map(|instance| self.starts.descent.above(instance));
@@ -84,7 +84,7 @@ impl Core {
         }
     }
 
-    /// Tells the starts that a wrapper has claimed by now, and those that waited long enough.
+    /// Records the starts that a wrapper has claimed, and those that have waited long enough.
     pub(super) fn tell_waiting(&mut self, now: Instant) {
         for waiting in std::mem::take(&mut self.starts.waiting) {
             let is_due = now.duration_since(waiting.since) >= PATIENCE;
@@ -96,7 +96,7 @@ impl Core {
         }
     }
 
-    /// Tells the starts that wait, as it is known now: nobody will be able to later.
+    /// Records all waiting starts as they are known now, because the engine ends.
     pub(super) fn tell_all_waiting(&mut self) {
         for waiting in std::mem::take(&mut self.starts.waiting) {
             self.tell_settled(waiting);
@@ -117,7 +117,8 @@ impl Core {
         }
     }
 
-    /// A start with its session, which the Monitor hears too: as its wrapper says, else as its ancestors tell.
+    /// Adds the session to a start, and reports it to the Monitor: the session that the wrapper names, or else that of
+    /// the ancestors.
     fn of_session(&mut self, mut event: Event, above: &ServerAncestors) -> Event {
         let told = self.wrappers.session_of(&above.processes);
         let by_root = || session(above.ancestors.get(1..)?, None, &host::boot()).map(|session| session.id);
@@ -172,7 +173,7 @@ impl Core {
 }
 
 impl Starts {
-    /// Keeps the end of a server whose start waits; everything else is given back.
+    /// Keeps the event of a server's end if its start waits. Returns every other event.
     fn hold_end(&mut self, event: Event) -> Option<Event> {
         if let EventKind::ServerExited { .. } = &event.kind
             && let Some(waiting) = self.of_same_process(&event)
@@ -192,7 +193,7 @@ impl Starts {
     }
 }
 
-/// The event beside a start that no wrapper made.
+/// Builds the event about a start without a wrapper; `None` if the policy allows it.
 fn unwrapped(start: &Event, ancestors: &[Ancestor], policy: Unwrapped, mode: Mode) -> Option<Event> {
     let EventKind::ServerStarted {
         command,

@@ -1,23 +1,23 @@
-//! Jobs that wait, by the user they are for: whoever has many, or long ones, delays nobody else.
+//! A fair queue: users take turns, so that many or long jobs of one user do not delay those of others.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     ops::Bound,
 };
 
-/// The waiting jobs and the running ones.
+/// The waiting jobs, and the numbers of running ones.
 #[derive(Debug)]
 pub(super) struct Fair<J> {
     waiting: BTreeMap<u32, VecDeque<J>>,
     queued: usize,
     running: BTreeMap<u32, usize>,
-    /// The user whose job was taken last.
+    /// The user of the job that was taken last.
     last: u32,
 }
 
-/// Jobs that wait at most.
+/// Most waiting jobs.
 pub(super) const WAITING: usize = 16 * 1024;
-/// Those of one user; there is one for each server at most, so that this is never less than what one may run.
+/// Most waiting jobs of one user. A server has at most one waiting job, and a user runs at most this many servers.
 pub(super) const WAITING_OF_USER: usize = 1024;
 
 impl<J> Default for Fair<J> {
@@ -32,7 +32,7 @@ impl<J> Default for Fair<J> {
 }
 
 impl<J> Fair<J> {
-    /// Lets `job` wait, in the place of one that it `replaces`; gives it back where there is no room.
+    /// Queues `job`, in place of a waiting one that it `replaces`. Returns it if the queue is full.
     pub(super) fn push(&mut self, user: u32, job: J, replaces: impl Fn(&J) -> bool) -> Result<(), J> {
         let jobs = self.waiting.entry(user).or_default();
         if let Some(before) = jobs.iter_mut().find(|before| replaces(before)) {
@@ -50,7 +50,7 @@ impl<J> Fair<J> {
         Ok(())
     }
 
-    /// The next job, and whose it is: users take turns, and none has more than `share` worked on at a time.
+    /// Takes the next job, and its user: users take turns, and at most `share` jobs of one user run at a time.
     pub(super) fn take(&mut self, share: usize) -> Option<(u32, J)> {
         let after = self.waiting.range((Bound::Excluded(self.last), Bound::Unbounded));
         let user = after
@@ -68,7 +68,7 @@ impl<J> Fair<J> {
         Some((user, job))
     }
 
-    /// A job of `user` is done.
+    /// Notes that a job of `user` is done.
     pub(super) fn done(&mut self, user: u32) {
         if let Some(running) = self.running.get_mut(&user) {
             *running -= 1;

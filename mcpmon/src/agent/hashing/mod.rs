@@ -1,4 +1,4 @@
-//! Threads that hash what servers run from, away from the engine.
+//! Hashing of the files that servers run from, on threads of its own, so that the engine does not wait.
 
 mod fair;
 mod watching;
@@ -37,30 +37,30 @@ pub(super) struct HashJob {
     pub(super) uid: u32,
     pub(super) attempt: u64,
     pub(super) stage: Stage,
-    /// The program that it is, where a dynamic loader was told to run it.
+    /// The program, if a dynamic loader was told to run it.
     pub(super) loaded: Option<String>,
-    /// Files that were executed on the way to the process; `None` where nobody remembers.
+    /// Files that were executed on the way to the process; `None` if they were forgotten.
     pub(super) launcher: Option<Vec<String>>,
-    /// The files its wrapper held, for a process that ends before it is examined.
+    /// The files that its wrapper held open, for a process that ends before it is examined.
     pub(super) handed: Option<HandedFiles>,
-    /// The time at which it began to run its program.
+    /// The time at which the process began to run its program.
     pub(super) since: Timestamp,
-    /// The changes of its files that are looked out for.
+    /// The changes of its files that are to be noticed.
     pub(super) watch: FileWatch,
 }
 
-/// The files a wrapper held of a process that it started.
+/// The files of a started process that its wrapper held open.
 #[derive(Clone, Debug)]
 pub(super) struct HandedFiles {
     pub(super) since: Instant,
     pub(super) start: Arc<ClaimedStart>,
-    /// The file the kernel saw executed: nothing else counts.
+    /// The file that the kernel saw executed: no other file is accepted.
     pub(super) file: FileId,
     /// Its first argument.
     pub(super) name: String,
 }
 
-/// Jobs on their way to the threads. Dropping it ends them.
+/// The queue of jobs for the hashing threads. Dropping it ends the threads.
 #[derive(Debug)]
 pub(super) struct HashQueue {
     shared: Arc<HashingState>,
@@ -75,18 +75,18 @@ struct HashingState {
     watches: Arc<Watches>,
 }
 
-/// A large package must not hold up every other server.
+/// Number of hashing threads: a large package must not delay every other server.
 const THREADS: usize = 3;
-/// Threads that work for one user at a time, so that nobody's packages hold up those of others.
+/// Most threads that work for one user at a time, so that one user's packages do not delay those of others.
 const SHARE: usize = THREADS - 1;
-/// Times that files are hashed which are changed meanwhile.
+/// Attempts to hash files that change meanwhile.
 const ATTEMPTS: usize = 3;
 
 impl HashQueue {
-    /// Starts the threads; results go to the engine.
+    /// Starts the threads; they send results to the engine.
     ///
     /// # Errors
-    /// Returns an error if no thread can be started.
+    /// Returns an error if a thread cannot be started.
     pub(super) fn start(engine: Sender<EngineMessage>) -> io::Result<Self> {
         let shared = Arc::new(HashingState::default());
         for number in 0..THREADS {
@@ -98,7 +98,7 @@ impl HashQueue {
         Ok(Self { shared, engine })
     }
 
-    /// Queues a job, in the place of one for the same server; never waits for the engine.
+    /// Queues a job, in place of a waiting one for the same server; never waits for the engine.
     pub(super) fn push(&self, job: HashJob) {
         let instance = job.instance;
         let pushed = self
@@ -116,7 +116,7 @@ impl HashQueue {
             job.uid
         );
         let engine = self.engine.clone();
-        // From a thread of its own: the engine calls this, and must not wait for itself.
+        // Sent from another thread: the engine calls this function, and must not wait for itself.
         let told =
             thread::Builder::new().spawn(move || report(&engine, &job, ExaminedProcess::unknown(&cause)));
         if let Err(error) = told {
@@ -127,7 +127,7 @@ impl HashQueue {
 
 impl Drop for HashQueue {
     fn drop(&mut self) {
-        // Under the lock: a thread that is about to wait must not miss it.
+        // Set under the lock, so that a thread that is about to wait does not miss it.
         let jobs = self.shared.lock();
         self.shared.stop.store(true, Ordering::Relaxed);
         drop(jobs);
@@ -137,7 +137,7 @@ impl Drop for HashQueue {
 
 impl HashingState {
     fn lock(&self) -> MutexGuard<'_, Fair<HashJob>> {
-        // No step leaves the queue half changed.
+        // No operation leaves the queue half changed.
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -145,7 +145,7 @@ impl HashingState {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits for a job; `None` once the queue is dropped.
+    /// Waits for a job; returns `None` when the queue is dropped.
     fn next(&self) -> Option<(u32, HashJob)> {
         let mut jobs = self.lock();
         loop {
@@ -161,7 +161,7 @@ impl HashingState {
 
     fn done(&self, user: u32) {
         self.lock().done(user);
-        // Others may wait for this user's share.
+        // Threads may wait for a part of this user's share.
         self.changed.notify_all();
     }
 }
@@ -186,7 +186,7 @@ fn work(shared: &Arc<HashingState>, engine: &Sender<EngineMessage>) {
     }
 }
 
-/// Hashes what nobody changes meanwhile, and reports it with the watch that goes on.
+/// Hashes files that do not change meanwhile, and reports them. Returns the watch, which continues.
 fn look_watching(
     shared: &HashingState,
     hasher: &mut Hasher,
@@ -240,7 +240,7 @@ fn look_watching(
     None
 }
 
-/// The part of a server's files of which changes may be missed, or are found late.
+/// Returns why changes of a server's files may be missed or noticed late, if that is so.
 fn watch_gap(watch: &Watch) -> Option<String> {
     const REMEDY: &str = "raise fs.inotify.max_user_watches where it is below 262144";
     if let Some(errno) = watch.gap() {
@@ -257,7 +257,7 @@ fn watch_gap(watch: &Watch) -> Option<String> {
     })
 }
 
-/// Has the engine told of the first change of code after the report, and of doubts.
+/// Reports the first change of code after the hashes, and possible changes, to the engine.
 fn tell_touched(
     shared: &Arc<HashingState>,
     engine: &Sender<EngineMessage>,
@@ -298,7 +298,7 @@ impl ExaminedProcess {
         }
     }
 
-    /// Its code is not known, whatever was read of it.
+    /// Marks the code as unknown, whatever was read of it.
     fn lose_sight(&mut self, path: PathBuf, cause: String) {
         self.files.script = Some(Part::Unknown { path, cause });
     }
@@ -318,7 +318,7 @@ fn look(
                 start, file, name, ..
             } = handed;
             let files = hasher.held(&start.program, file, name.into(), &job.entry(), cancel);
-            // Why the process itself could not be read is the nearer cause.
+            // The reason why the process itself could not be read is the more helpful one.
             Ok(ExaminedProcess {
                 files: files.ok().ok_or(error)?,
                 environment: variable_names(start.names.iter().map(String::as_str)),
@@ -338,7 +338,7 @@ fn look_at_process(
     if !host::is_alive(job.process) {
         return Err(HashError::Replaced { pid: job.process.pid });
     }
-    // Told, not compared: what cannot be read is left out.
+    // Variables are recorded, not compared: those that cannot be read are left out.
     let variables = process.variables().unwrap_or_default();
     let mut files = hasher.server(&process, &job.entry(), watch, cancel)?;
     files.launcher = match &job.launcher {
@@ -360,7 +360,7 @@ fn look_at_process(
     })
 }
 
-/// Hashes the launcher of a server in its current state; `None` if it has none.
+/// Hashes the launcher of a server as it is now. Returns `None` if the server has no launcher.
 pub(super) fn launcher(
     hasher: &mut Hasher,
     launcher: &Launcher,
@@ -384,7 +384,7 @@ impl HashJob {
     }
 }
 
-/// Returns the place of the code of a process at this stage, of which a dynamic loader may have `loaded` the program.
+/// Returns where the code of a process at this stage is; `loaded` is the program that a dynamic loader was told to run.
 pub(super) fn entry(stage: &Stage, loaded: Option<&str>) -> EntryPoint {
     let entry = match stage {
         Stage::Script { path } | Stage::Shell { script: Some(path) } => {
@@ -418,8 +418,7 @@ fn told(engine: &Sender<EngineMessage>, message: EngineMessage) {
     }
 }
 
-/// Returns the files of a server that could not be hashed at all; `path` is empty if its program is unknown,
-/// too.
+/// Returns the files of a server that could not be hashed at all; `path` is empty if its program is unknown too.
 pub(super) fn unknown(path: &Path, cause: &str) -> ServerFiles {
     let executable = Part::Unknown {
         path: path.to_owned(),
@@ -434,7 +433,7 @@ pub(super) fn unknown(path: &Path, cause: &str) -> ServerFiles {
     }
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 pub(super) fn chain(error: &HashError) -> String {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

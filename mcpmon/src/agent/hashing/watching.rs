@@ -1,4 +1,4 @@
-//! Watches over the files of servers that start: how many there may be, and the threads that wait for a change.
+//! Watches for the files of servers that start: their limits, and the threads that wait for a change.
 
 use std::{
     collections::BTreeMap,
@@ -14,36 +14,36 @@ use mcpmon_model::{InstanceId, Timestamp};
 use mcpmon_pins::{NameCounts, Touched, Watch, WatchQuota};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// Servers that are watched at a time: root has 128 inotify instances by default, and others need some.
+/// Most servers that are watched at a time: root has 128 inotify instances by default, and other programs need some.
 const MAX_WATCHES: usize = 96;
-/// Those of one user.
+/// Most servers of one user that are watched at a time.
 const MAX_WATCHES_OF_USER: usize = MAX_WATCHES / 2;
-/// The time for which a server's files are watched after they were compared: more than it takes until they are compared for
-/// the last time.
+/// The time for which a server's files are watched after they were compared: longer than it takes until they are
+/// compared for the last time.
 const WATCHED: Duration = Duration::from_secs(15);
-/// Most doubts that are told of one server.
+/// Most possible changes that are reported of one server.
 const MAX_DOUBTS: usize = 3;
-/// The interval at which a waiting thread looks whether it is to end, in milliseconds.
+/// The interval at which a waiting thread checks whether it is to end, milliseconds.
 const LOOK: u16 = 500;
 
-/// The kernel's bound for the directories and files that one user may watch.
+/// The kernel's limit of directories and files that one user may watch.
 const KERNEL_LIMIT: &str = "/proc/sys/fs/inotify/max_user_watches";
-/// The least that it was on any kernel, where it cannot be read.
+/// The smallest default of any kernel, for a limit that cannot be read.
 const LEAST_KERNEL_LIMIT: usize = 8192;
-/// Most directories and files of all servers: each keeps about a KiB of the kernel's memory.
+/// Most directories and files of all servers: each takes about 1 KiB of the kernel's memory.
 const MAX_FILES: usize = 128 * 1024;
 
-/// The watches that there are.
+/// All current watches.
 #[derive(Debug, Default)]
 pub(super) struct Watches {
-    /// Their number, by user.
+    /// Their number for each user.
     counts: Mutex<BTreeMap<u32, usize>>,
     quota: Arc<WatchQuota>,
-    /// The names of files that are not watched by themselves, for later comparisons.
+    /// The names of files that have no watch of their own, for later comparisons.
     names: Mutex<BTreeMap<InstanceId, Weak<NameCounts>>>,
 }
 
-/// A watch that counts as one of its user's for as long as it lives.
+/// A watch that counts against its user's limit until it is dropped.
 #[derive(Debug)]
 pub(super) struct CountedWatch {
     pub(super) watch: Arc<Watch>,
@@ -53,14 +53,15 @@ pub(super) struct CountedWatch {
 
 impl Watches {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, usize>> {
-        // No step leaves the counts half changed.
+        // No operation leaves the counts half changed.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins one for a server of `uid` that was started then. The first comparison of a server notes what later ones need.
+    /// Starts a watch for a server that `uid` started at `started`. The first comparison of a server notes the names
+    /// that later ones need.
     ///
     /// # Errors
-    /// Returns the reason why there is none.
+    /// Returns the reason why there is no watch.
     pub(super) fn begin(
         self: &Arc<Self>,
         instance: InstanceId,
@@ -88,7 +89,7 @@ impl Watches {
     }
 
     fn with_names(&self, instance: InstanceId, watch: Watch, wanted: FileWatch) -> Watch {
-        // No step leaves the names half changed.
+        // No operation leaves the names half changed.
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         match wanted {
             FileWatch::UntilStarted => {
@@ -105,7 +106,8 @@ impl Watches {
     }
 }
 
-/// The directories and files that may be watched: what other programs of root's watch counts as well.
+/// Returns the most directories and files that may be watched: half of the kernel's limit, because other programs of
+/// root need watches too.
 fn limit() -> usize {
     let told = fs::read_to_string(KERNEL_LIMIT).ok();
     let told = told.and_then(|text| text.trim().parse().ok());
@@ -125,11 +127,11 @@ impl Drop for CountedWatch {
 }
 
 impl CountedWatch {
-    /// Tells of the first change of code, and of doubts before, from a thread of its own that ends with the time of watching
-    /// or when `is_over` says so.
+    /// Reports the first change of code, and possible changes before it, from a thread that ends with the time of
+    /// watching or when `is_over` returns true.
     ///
     /// # Errors
-    /// Returns an error if there is no thread for it.
+    /// Returns an error if the thread cannot be started.
     pub(super) fn tell(
         self,
         is_over: impl Fn() -> bool + Send + 'static,
@@ -141,7 +143,7 @@ impl CountedWatch {
             while !is_over() && Instant::now() < end {
                 match self.watch.touched() {
                     Some(Touched::Code(path)) => return tell(Some(path)),
-                    // Who causes doubts all the time is not to keep the daemon busy.
+                    // A user who causes possible changes all the time must not keep the daemon busy.
                     Some(Touched::Perhaps) if doubts < MAX_DOUBTS => {
                         doubts += 1;
                         tell(None);
@@ -152,7 +154,7 @@ impl CountedWatch {
                     std::os::fd::AsFd::as_fd(&*self.watch),
                     PollFlags::POLLIN,
                 )];
-                // A signal only makes it look sooner.
+                // A signal only ends the wait early.
                 poll(&mut polled, PollTimeout::from(LOOK)).unwrap_or_default();
             }
         };
@@ -168,7 +170,7 @@ mod tests {
     #[test]
     fn one_user_leaves_watches_to_others() {
         let all = Arc::new(Watches::default());
-        // As many as an ordinary user's inotify instances allow beside other tests.
+        // As many as the inotify instances of an ordinary user allow while other tests run.
         {
             let mut counts = all.lock();
             counts.insert(1, MAX_WATCHES_OF_USER - 1);

@@ -1,5 +1,5 @@
-//! Certificates that a remote server shows in place of the pinned one. The bridge sees them, and the wrapper records: they
-//! have a pipe of their own for that, on which no server has a word.
+//! Reports of certificates that a remote server shows instead of the pinned one. The bridge reports them to the
+//! wrapper, which records them. They have a separate pipe, so that a server cannot forge a report.
 
 use std::{
     fs::File,
@@ -16,7 +16,7 @@ use nix::{
 
 use crate::agent::{bridge::TOLD, certificate::mismatch};
 
-/// The number of messages read at a time.
+/// The number of reports that are read at a time.
 const AT_ONCE: usize = 32;
 /// The time for which the same certificate is not reported again.
 const SAME: Duration = Duration::from_secs(600);
@@ -28,13 +28,13 @@ pub(super) struct Certificates {
     pipe: File,
     url: String,
     pinned: Digest,
-    /// The one that was recorded last.
+    /// The certificate that was recorded last.
     latest: Option<(Digest, Timestamp)>,
 }
 
 impl Certificates {
-    /// Of a server at `url`, and where its bridge is to write: that end is inherited by whatever is started while it is
-    /// there.
+    /// Makes the pipe for a server at `url`. Returns its writing end for the bridge, too; every process that is started
+    /// while this end is open inherits it.
     pub(super) fn of(url: String, pinned: Digest) -> io::Result<(Self, OwnedFd)> {
         let (pipe, told) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
         fcntl(&told, FcntlArg::F_SETFD(FdFlag::empty()))?;
@@ -65,7 +65,7 @@ impl Certificates {
     }
 }
 
-/// The number by which a bridge knows its end.
+/// Returns the number of the bridge's descriptor.
 pub(super) fn number(told: &OwnedFd) -> i32 {
     told.as_raw_fd()
 }

@@ -1,4 +1,4 @@
-//! Sandboxes around the wrapper itself, in which it may not reach the daemon of the host.
+//! Sandboxes around the wrapper itself, in which it may be unable to reach the host's daemon.
 
 use std::{env, fs, path::Path};
 
@@ -9,21 +9,21 @@ use mcpmon_session::clock;
 
 /// Variable that `srt` sets in its sandbox.
 const SANDBOX_RUNTIME: &str = "SANDBOX_RUNTIME";
-/// The map of users outside of every namespace of users: each is itself.
+/// The user map of a process outside every user namespace: each user is mapped to itself.
 const EVERY_USER: [&str; 3] = ["0", "0", "4294967295"];
 
-/// Files that container runtimes put into containers: these are hosts of their own.
+/// Files that container runtimes put into containers. A container counts as a host of its own, not as a sandbox.
 const CONTAINER_FILES: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 
 /// A sandbox that this process is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Enclosure {
-    /// The program that made it; `None` where only its namespace is seen.
+    /// The program that made it; `None` if only its user namespace shows it.
     program: Option<String>,
 }
 
 impl Enclosure {
-    /// Returns the sandbox that this process is in, as far as that is seen from inside.
+    /// Returns the sandbox that this process is in, as far as it can be seen from inside.
     pub(super) fn find(ancestors: &[Ancestor]) -> Option<Self> {
         let first = fs::read_to_string("/proc/1/comm").unwrap_or_default();
         let is_container = CONTAINER_FILES.iter().any(|file| Path::new(file).exists());
@@ -36,7 +36,7 @@ impl Enclosure {
         Self::of(is_of_srt, above.chain([first.trim_end()]), &users)
     }
 
-    /// The names are those of the processes above, and of the first one.
+    /// Decides by the names of the processes above and of the first process, and by the user map.
     fn of<'n>(is_of_srt: bool, names: impl IntoIterator<Item = &'n str>, users: &str) -> Option<Self> {
         let srt = is_of_srt.then_some("srt");
         let program = srt.or_else(|| names.into_iter().find(|name| makes_sandbox(name)));
@@ -46,7 +46,7 @@ impl Enclosure {
         })
     }
 
-    /// Returns what to do instead.
+    /// Returns the advice to the user.
     pub(super) fn remedy(&self) -> String {
         let program = self.program.as_deref().unwrap_or("SANDBOX");
         format!(
@@ -54,7 +54,7 @@ impl Enclosure {
         )
     }
 
-    /// Builds the event that a wrapper in it has no daemon, and reports it on standard error too.
+    /// Builds the event that the wrapper in this sandbox has no daemon, and logs it.
     pub(super) fn without_daemon(&self) -> Event {
         let sandbox = match &self.program {
             Some(program) => format!("the sandbox of {program}"),

@@ -8,7 +8,7 @@ use std::{
 use mcpmon_model::ServerId;
 use mcpmon_policy::{EnvironmentRules, Policy, VariableVerdict};
 
-/// This process's environment, without what the server may not have.
+/// Returns this process's environment without the variables that the server may not have.
 pub(super) fn passed(policy: &Policy, server: &ServerId) -> Vec<(OsString, OsString)> {
     let declared = policy.servers.iter().find(|declared| declared.id == *server);
     let rules = declared.map(EnvironmentRules::of).unwrap_or_default();

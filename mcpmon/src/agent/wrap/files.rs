@@ -25,7 +25,7 @@ use super::WrapOptions;
 /// Most bytes read of a process's arguments.
 const MAX_ARGUMENTS: u64 = 256 * 1024;
 
-/// The start of a server at `path`, as far as it is known before.
+/// Describes the start of a server at `path`, as far as it is known before.
 pub(super) fn launch(options: &WrapOptions, path: PathBuf) -> StartedServer {
     let text = |text: &OsString| text.to_string_lossy().into_owned();
     StartedServer {
@@ -42,27 +42,27 @@ pub(super) fn launch(options: &WrapOptions, path: PathBuf) -> StartedServer {
     }
 }
 
-/// The files a server is to be started from, for as long as they are to be examined.
+/// The files that a server is started from, kept open until they are measured.
 pub(super) struct PlannedFiles {
     file: File,
     path: PathBuf,
     name: OsString,
     environment: Vec<(OsString, OsString)>,
     stage: Stage,
-    /// The program that it is, where a dynamic loader is told to run it.
+    /// The program, if a dynamic loader is told to run it.
     loaded: Option<String>,
-    /// Its script, as it was then.
+    /// Its script, in its state before the start.
     script: Option<Script>,
 }
 
-/// A script that an interpreter opens by its path, some time after it was looked at.
+/// A script that its interpreter opens by its path, some time after the script was looked at.
 struct Script {
     path: PathBuf,
     state: State,
 }
 
-/// The attributes of a file that differ after it was written or replaced, whatever its content: device,
-/// number, size, and the times at which its content and its entry changed.
+/// The attributes that differ after a file was written or replaced, even by the same content: device, inode, size, and
+/// the times of the last change of content and attributes.
 type State = (u64, u64, u64, [(i64, i64); 2]);
 
 impl Script {
@@ -75,7 +75,7 @@ impl Script {
         Some(Self { path, state })
     }
 
-    /// Returns whether the interpreter may have read something else.
+    /// Returns whether the interpreter may have read other content.
     fn is_another(&self) -> bool {
         state(&self.path) != Some(self.state)
     }
@@ -107,7 +107,8 @@ pub(super) fn begun(program: &OpenProgram, environment: &[(OsString, OsString)])
 }
 
 impl PlannedFiles {
-    /// The server that `program` is, or serves; `None` for one that only starts the server.
+    /// Returns the files of `program` if it is the server, or the interpreter of the server. Returns `None` for a
+    /// launcher.
     fn of(program: &OpenProgram, environment: &[(OsString, OsString)]) -> io::Result<Option<Self>> {
         let arguments: Vec<_> = program
             .arguments
@@ -129,8 +130,8 @@ impl PlannedFiles {
         }))
     }
 
-    /// Its files, as they are now. A script that was another one in between is not known: what was put back has the
-    /// digest of before.
+    /// Measures the files as they are now. A script that was changed in between counts as unknown: if the old content
+    /// was put back, its digest is the old one, and the server may run the other.
     pub(super) fn measure(&self, hasher: &mut Hasher) -> ServerFiles {
         let plan = Plan {
             file: &self.file,
@@ -172,18 +173,18 @@ fn launcher(program: &OpenProgram, search_path: Option<&OsStr>) -> io::Result<La
     }))
 }
 
-/// A launcher as it is now.
+/// Measures a launcher as it is now.
 pub(super) fn measure_launcher(hasher: &mut Hasher, launcher: &Launcher, files: &mut ServerFiles) {
     if let Ok(found) = hashing::launcher(hasher, launcher, &|| false) {
         files.launcher = found;
     }
 }
 
-/// The files of the process that serves, which `started` is or has started by way of `launcher`.
+/// Measures the files of the serving process: `started`, or a process that it started by way of `launcher`.
 pub(super) fn running(hasher: &mut Hasher, started: u32, launcher: &Launcher) -> ServerFiles {
     let (pid, stage, loaded) = serving(started);
     let mut files = match stage {
-        // What it started has ended by now.
+        // The launcher's server has ended meanwhile.
         Stage::Launcher => unknown(Path::new(""), "the process that served is gone"),
         Stage::Script { .. }
         | Stage::Module { .. }
@@ -204,7 +205,8 @@ fn told(measured: Result<ServerFiles, HashError>) -> ServerFiles {
     measured.unwrap_or_else(|error| unknown(Path::new(""), &chain(&error)))
 }
 
-/// The process that serves, of `started` and those it started, with the program that a dynamic loader was told to run.
+/// Finds the serving process among `started` and its descendants. Returns also its stage, and the program that a
+/// dynamic loader was told to run.
 fn serving(started: u32) -> (u32, Stage, Option<String>) {
     let output = |pid: u32| fs::read_link(format!("/proc/{pid}/fd/1")).ok();
     let pipe = output(started);

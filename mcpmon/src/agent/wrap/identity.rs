@@ -1,4 +1,4 @@
-//! Identity of the wrapped server, and the owner of its pins.
+//! Identity of the wrapped server, which owns its pins.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ use mcpmon_engine::recognise_linked;
 use mcpmon_model::{PinKey, ServerId};
 use mcpmon_policy::Policy;
 
-/// Name of a server whose command says nothing.
+/// Name of a server whose command has no usable name.
 const NAMELESS: &str = "server";
-/// File names that say nothing: their directory's does.
+/// File names that many servers have: the name of the directory is used instead.
 const COMMON: [&str; 8] = [
     "__main__", "app", "cli", "index", "main", "mcp", "server", "start",
 ];
 
-/// The identity of the server that `argv` starts; `given` is what the user calls it, `linked` is `argv` with links into
-/// installed packages followed.
+/// Returns the identity of the server that `argv` starts. `given` is the user's name for it; `linked` is `argv` with
+/// links into installed packages followed.
 pub(super) fn of(
     policy: &Policy,
     rules: &LaunchRules,
@@ -34,7 +34,7 @@ pub(super) fn of(
     }
 }
 
-/// A server that nothing else is known of is called as what runs: its script or module, else its program.
+/// Names a server that is not recognised after what runs: its script or module, or else its program.
 fn unknown(argv: &[String]) -> (ServerId, String) {
     let program = || argv.first().cloned().unwrap_or_default();
     match LaunchRules::stage_of_named(argv) {
@@ -51,7 +51,7 @@ fn unknown(argv: &[String]) -> (ServerId, String) {
     }
 }
 
-/// `notes` of `/srv/notes.py`, and of `/srv/notes/index.js`.
+/// Returns `notes` for `/srv/notes.py` and for `/srv/notes/index.js`.
 fn script_name(path: &str) -> String {
     let path = Path::new(path);
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();

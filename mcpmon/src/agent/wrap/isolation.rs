@@ -1,5 +1,5 @@
-//! Isolation of a server from the processes of others, its client's among them, whose pipes lie past the wrapper; and its
-//! sandbox, where it is to have one.
+//! Isolation of a server from other processes, and its sandbox if it has one. Without isolation a server can open the
+//! pipes of its client and write past the wrapper.
 
 use std::error::Error;
 
@@ -13,7 +13,7 @@ use mcpmon_stdio::{Domain, OpenProgram, SandboxDomain, SandboxFeature, landlock_
 
 use crate::agent::sandbox::Draft;
 
-/// The rule by which a server without its sandbox does not run.
+/// The rule that refuses a server whose sandbox cannot be made.
 const FAIL_CLOSED: &str = "fail_closed";
 
 /// The isolation that a server starts in.
@@ -21,13 +21,13 @@ const FAIL_CLOSED: &str = "fail_closed";
 pub(super) struct Isolation {
     /// The domain, if it starts in one.
     pub(super) domain: Option<Domain>,
-    /// The sandbox, as an event tells of it; `None` where it was to have none.
+    /// The event about the sandbox; `None` if the server has no sandbox.
     pub(super) sandbox: Option<EventKind>,
-    /// The events about what is missing from it.
+    /// The events about what is missing from the isolation or the sandbox.
     pub(super) events: Vec<Event>,
 }
 
-/// The isolation of a server as its declaration has it.
+/// The isolation that a server's declaration requires.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IsolationPolicy<'a> {
     server: &'a ServerId,
@@ -37,7 +37,7 @@ pub(super) struct IsolationPolicy<'a> {
 }
 
 impl<'a> IsolationPolicy<'a> {
-    /// Of this server. It `is_alone` where no daemon enforces its list of destinations.
+    /// Takes the requirements for `server` from the policy. It `is_alone` if no daemon enforces its egress list.
     pub(super) fn new(policy: &'a Policy, server: &'a ServerId, is_alone: bool) -> Self {
         Self {
             server,
@@ -47,7 +47,7 @@ impl<'a> IsolationPolicy<'a> {
         }
     }
 
-    /// Returns the sandbox that it is to start in: as declared, or as `given` with the wrapper's command where that is
+    /// Returns the sandbox for the server: the declared one, or the mode `given` on the command line if that is
     /// stricter.
     pub(super) fn sandbox(&self, given: Option<SandboxMode>) -> SandboxPolicy {
         let declared = self
@@ -60,7 +60,7 @@ impl<'a> IsolationPolicy<'a> {
         }
     }
 
-    /// Returns the list of destinations that only its sandbox can enforce.
+    /// Returns the egress list that only the sandbox can enforce.
     pub(super) fn unenforced_egress(&self) -> Option<&'a Egress> {
         self.declared
             .and_then(|server| server.egress.as_ref())
@@ -77,7 +77,7 @@ impl<'a> IsolationPolicy<'a> {
         sandbox: &SandboxPolicy,
         draft: Draft,
     ) -> Result<Isolation, Denial> {
-        // A script that makes a sandbox is run by a program that makes none.
+        // A script that makes a sandbox is run by an interpreter that makes none, so the scripts are looked at first.
         let scripts = program.scripts.iter().map(|(path, _)| path);
         let called = scripts
             .chain([&program.path])
@@ -161,7 +161,7 @@ impl<'a> IsolationPolicy<'a> {
         Ok(isolation)
     }
 
-    /// Refuses the server, if nothing may run without what it was to have.
+    /// Refuses the server if the policy fails closed.
     fn refuse(&self, cause: &str) -> Result<(), Denial> {
         match self.fail_closed {
             false => Ok(()),
@@ -175,7 +175,7 @@ impl<'a> IsolationPolicy<'a> {
     }
 }
 
-/// The words for a sandbox in events.
+/// The values for a sandbox in events.
 #[derive(Clone, Copy, Debug)]
 struct SandboxWords {
     mode: &'static str,
@@ -205,7 +205,7 @@ impl SandboxWords {
     }
 }
 
-/// Words the parts of a sandbox that this kernel does not enforce.
+/// Lists the parts of a sandbox that this kernel does not enforce.
 fn incomplete(unenforced: &[SandboxFeature]) -> String {
     let parts = unenforced
         .iter()
@@ -213,7 +213,7 @@ fn incomplete(unenforced: &[SandboxFeature]) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
 
-/// Builds the event about a part of a sandbox that is missing, and reports it on standard error too.
+/// Builds the event about a missing part of a sandbox, and logs it.
 fn degraded(server: &ServerId, cause: String) -> Event {
     tracing::warn!(%server, cause, "the sandbox of the server is not as it was asked for");
     let kind = EventKind::EnforcementDegraded {
@@ -226,14 +226,14 @@ fn degraded(server: &ServerId, cause: String) -> Event {
     event
 }
 
-/// Builds the event about the sandbox of a server that was started as this process.
+/// Builds the event about the sandbox of the server that was started as `process`.
 pub(super) fn sandboxed(kind: EventKind, process: &ProcessRef) -> Event {
     let mut event = Event::new(clock::now(), Layer::Stdio, kind);
     event.process = Some(process.clone());
     event
 }
 
-/// Builds the event about a server that runs without its domain, and reports it on standard error too.
+/// Builds the event about a server that runs without its domain, and logs it.
 pub(super) fn lost(server: &ServerId, error: &dyn Error) -> Event {
     tracing::warn!(%server, %error, "the server is not kept from the processes of others: it can write past this wrapper");
     let kind = EventKind::EnforcementDegraded {

@@ -1,4 +1,4 @@
-//! `mcpmon wrap`: one MCP server between its client and itself. Wires configuration, judge and stdio sense.
+//! `mcpmon wrap`: runs one MCP server behind a relay. Connects the configuration, the session and the stdio transport.
 
 mod certificates;
 mod enclosure;
@@ -58,7 +58,7 @@ use super::{
     server_log::{self, LogKeeper, ServerRun},
 };
 
-/// Variable that names a session.
+/// Variable that contains the name of a session.
 pub(super) const SESSION: &str = "MCPMON_SESSION";
 
 /// Returns the session name from the environment, if it is valid.
@@ -73,7 +73,7 @@ pub(super) fn session_name() -> Option<String> {
     }
     usable.map(str::to_owned)
 }
-/// File of digests, beside the store.
+/// File of remembered digests, beside the store.
 const HASHES: &str = "hashes";
 
 /// The server to wrap, and its policy.
@@ -85,13 +85,13 @@ pub struct WrapOptions {
     pub socket: PathBuf,
     /// Store to write to, instead of the user's own.
     pub store: Option<PathBuf>,
-    /// The server's name; derived from the command where it is `None`.
+    /// The server's name; if `None`, it is derived from the command.
     pub server: Option<ServerId>,
     /// The server's program.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// A remote server, which has no program here.
+    /// A remote server; it has no program on this host.
     pub remote: Option<RemoteServer>,
     /// The sandbox it starts in, unless its declaration has a stricter one.
     pub sandbox: Option<SandboxMode>,
@@ -103,10 +103,10 @@ pub enum WrapError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// No remote server is meant.
+    /// The remote server cannot be used.
     #[error(transparent)]
     Destination(#[from] DestinationError),
-    /// Nothing can be judged.
+    /// The session cannot be set up.
     #[error(transparent)]
     Judge(#[from] mcpmon_session::JudgeError),
     /// The server may not run.
@@ -117,19 +117,19 @@ pub enum WrapError {
         /// The denial.
         denial: Denial,
     },
-    /// There is no such program.
+    /// The program cannot be found or opened.
     #[error(transparent)]
     Program(#[from] ProgramError),
     /// The server does not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The conversation could not go on.
+    /// The relay failed.
     #[error(transparent)]
     Relay(#[from] RelayError),
-    /// No process or descriptor for the wrapper's own use.
+    /// A process or descriptor for the wrapper's own use cannot be made.
     #[error("cannot start the wrapper")]
     Setup(#[source] io::Error),
-    /// The program of a server that is wrapped already does not start.
+    /// The program of a server that has another wrapper already cannot be executed.
     #[error("cannot execute {program:?}")]
     Execute {
         /// The program.
@@ -140,20 +140,20 @@ pub enum WrapError {
     },
 }
 
-/// Returns whether a wrapper stands between this process and its client.
+/// Returns whether there is a wrapper between this process and its client.
 pub(super) fn is_wrapped() -> bool {
     nested::is_wrapped(&host::above())
 }
 
-/// Returns what to do about a wrapper that cannot work in the sandbox around it; `None` where there is none.
+/// Returns advice for a wrapper that cannot work in the sandbox around it; `None` if it is in no sandbox.
 pub fn remedy_in_sandbox() -> Option<String> {
     Enclosure::find(&host::above()).map(|enclosure| enclosure.remedy())
 }
 
-/// Serves one client: starts the server, relays, and ends as it ends.
+/// Serves one client: starts the server, relays its messages, and exits with the server's status.
 ///
 /// # Errors
-/// [`WrapError`]; nothing is left running.
+/// [`WrapError`]; no process is left running then.
 pub fn run(options: WrapOptions) -> Result<ExitCode, WrapError> {
     let ancestors = host::above();
     if nested::is_wrapped(&ancestors) {
@@ -177,12 +177,12 @@ fn relay(
     ancestors: &[Ancestor],
     process: Box<RelayProcess>,
 ) -> Result<ExitCode, WrapError> {
-    // Nobody else who runs as this user looks into it or takes it over.
+    // Other processes of the same user must not read its memory or attach to it.
     prctl::set_dumpable(false).map_err(|errno| WrapError::Setup(errno.into()))?;
     let mut judge = Session::prepare(clock::now(), judged(&options, ancestors)?)?;
     let started = clock::now();
     let running = start(&options, &mut judge, &process);
-    // While the server starts. Where it does not, that is recorded all the same.
+    // Joins while the server starts. A start that failed is recorded, too.
     judge.join(clock::now())?;
     let LaunchedServer {
         server: running,
@@ -216,7 +216,7 @@ fn relay(
     }
     let is_told = options.remote.is_some();
     if is_told {
-        // Nothing of it is still to be read.
+        // A remote server has no files to be measured, so its start can be recorded now.
         let _verdict = judge.started(clock::now(), &launch);
     }
     let mut wrapped = WrappedServer {
@@ -248,7 +248,7 @@ fn relay(
     }
 }
 
-/// Returns the settings for listing a remote server's tools, which are those of the proxy.
+/// Returns the limits for listing a remote server's tools, which are the same as the proxy's.
 fn own_lists() -> OwnLists {
     let caps = Caps::default();
     OwnLists {
@@ -260,7 +260,7 @@ fn own_lists() -> OwnLists {
 
 /// The result of checking a server's files.
 enum FilesChecked {
-    /// The files it runs from.
+    /// The files that it runs from.
     Files(Box<ServerFiles>),
     /// The daemon's answer about them.
     ByDaemon(ComparisonOutcome),
@@ -273,10 +273,10 @@ struct LaunchedServer {
     verification: Option<Verification<FilesChecked>>,
     /// The reports about a remote server's certificate.
     certificates: Option<Certificates>,
-    /// The events about its isolation, and what that lacks.
+    /// The events about its isolation and sandbox.
     told: Vec<Event>,
     log: LogKeeper,
-    /// The temporary directory that is its own.
+    /// The directory for its own temporary files.
     temporary: Option<TemporaryDirectory>,
 }
 
@@ -366,7 +366,8 @@ fn start(
     })
 }
 
-/// Prepares the isolation that a server starts in; a temporary directory of its own is in its environment.
+/// Prepares the isolation that a server starts in. If it has its own temporary directory, this is put into
+/// `environment`.
 fn isolated(
     options: &WrapOptions,
     judge: &Session,
@@ -399,7 +400,8 @@ fn isolated(
     Ok((isolation.isolate(program, &sandbox, draft)?, temporary))
 }
 
-/// Starts what stands in the place of a remote server. Nothing of it is pinned but what it offers: it is this program.
+/// Starts the bridge in place of a remote server. The bridge is this program, so no files are pinned; the server's
+/// definitions are.
 fn stand_in(
     options: &WrapOptions,
     remote: &RemoteServer,
@@ -410,7 +412,7 @@ fn stand_in(
     let found = remote.destination(policy)?;
     let stand = Stand::of(remote, &found, policy.limits.max_line).map_err(WrapError::Setup)?;
     let mut launch = files::launch(options, stand.program.path.clone());
-    // What is started is the server, for whoever reads of it.
+    // The event names the remote server as what is started.
     (launch.command, launch.arguments) = (found.name, Vec::new());
     let (running, stderr) = RunningChild::start(stand.program, stand.environment, process.mask(), None)?;
     drop(stand.told);
@@ -427,7 +429,7 @@ fn stand_in(
     })
 }
 
-/// Begins to pass the server's standard error on, and to keep it beside the user's store.
+/// Starts to pass the server's standard error on, and to keep it beside the user's store.
 fn logged(
     options: &WrapOptions,
     judge: &Session,
@@ -445,10 +447,10 @@ fn logged(
     LogKeeper::start(stderr, directory, run).map_err(WrapError::Setup)
 }
 
-/// Returns the user's own files, and the policy in force until another one is known.
+/// Returns the user's own configuration, and the policy that holds until the daemon's is known.
 fn own_policy(options: &WrapOptions) -> (Option<mcpmon_config::LoadedConfiguration>, Arc<Policy>) {
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-    // A mistake in the user's own file is told by the judge, and stops nothing where a daemon rules.
+    // The session reports a mistake in the user's own file; under a daemon the mistake stops nothing.
     let loaded = mcpmon_config::load(&options.search, trust).ok();
     let of_host = || mcpmon_config::load(&options.search.of_host(), trust).map(|loaded| loaded.policy);
     let policy = match &loaded {
@@ -458,7 +460,8 @@ fn own_policy(options: &WrapOptions) -> (Option<mcpmon_config::LoadedConfigurati
     (loaded, policy)
 }
 
-/// With what this conversation is judged. Which server it is with is known by the user's own policy.
+/// Returns the options of the session that judges this conversation. The user's own policy determines the server's
+/// identity.
 fn judged(options: &WrapOptions, ancestors: &[Ancestor]) -> Result<mcpmon_session::Options, WrapError> {
     let (loaded, policy) = own_policy(options);
     let policy = &policy;
@@ -490,7 +493,7 @@ fn judged(options: &WrapOptions, ancestors: &[Ancestor]) -> Result<mcpmon_sessio
     })
 }
 
-/// A command with links into installed packages followed, as this process would start it.
+/// Returns a command with links into installed packages followed, as this process would resolve them.
 fn linked_words(argv: &[String]) -> Vec<String> {
     let directory = env::current_dir().unwrap_or_default();
     let Ok(root) = Root::at(Path::new("/")) else {
@@ -510,7 +513,7 @@ fn allowed(verdict: Verdict) -> Result<(), Denial> {
     }
 }
 
-/// Digests are kept beside the store.
+/// Makes a hasher that keeps digests beside the store.
 fn hasher(store: Option<&Path>) -> Hasher {
     let store = store.map(Path::to_owned).or_else(mcpmon_store::own_store);
     store.map_or_else(Hasher::default, |store| {
@@ -538,7 +541,7 @@ fn ended(conversation_end: Option<&ConversationEnd>) -> LaunchEnd {
     }
 }
 
-/// Bounds of what is decoded, as a policy has them.
+/// Returns the limits for decoding, from those of a policy.
 pub(in crate::agent) const fn limits(limits: Limits) -> decode::DecodeLimits {
     decode::DecodeLimits {
         max_line: limits.max_line,

@@ -1,5 +1,5 @@
-//! Nested wrappers: detection of another wrapper directly between this one and the client. Any process could
-//! set a variable, but it cannot claim the pipe.
+//! Nested wrappers: detection of another wrapper directly between this one and the client. It is detected by the pipe,
+//! because any process can set a variable, but not pretend to have made the pipe.
 
 use std::{fs, io, iter, os::unix::fs::MetadataExt as _, path::Path};
 
@@ -10,9 +10,9 @@ use mcpmon_session::clock;
 /// A file, by device and number.
 type File = (u64, u64);
 
-/// Returns whether an ancestor that runs this very program made the standard input of the process below it,
-/// down to this one. One that only handed its own on, as `mcpmon run` does, says nothing about what goes
-/// through it.
+/// Returns whether an ancestor runs this same program, and made the pipe that is the standard input of all processes
+/// from the one below it down to this one. An ancestor that only passed its own input on, as `mcpmon run` does, does
+/// not judge what goes through it.
 pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
     let Ok(own) = file(Path::new("/proc/self/exe")) else {
         return false;
@@ -20,7 +20,7 @@ pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
     let Ok(input) = fs::read_link("/proc/self/fd/0") else {
         return false;
     };
-    // A terminal is held by many.
+    // Many processes hold the same terminal, so it proves nothing.
     if !input.as_os_str().as_encoded_bytes().starts_with(b"pipe:") {
         return false;
     }
@@ -34,7 +34,8 @@ pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
     let is_watcher = |process: &str, relay: &str| {
         runs_ours(process) && !is_input(process) && is_other_half(process, relay)
     };
-    // The domain that a wrapper starts a server in hides it with all that is above it, and begins where it does.
+    // A server starts in a domain that hides the wrapper and everything above it. So if the domain is a wrapper's, it
+    // begins right below that wrapper.
     let is_hidden = |process: &String| program(process).is_err_and(|error| is_denied(&error));
     let is_outside = |watcher: &str, relay: &str, above: &[String]| {
         is_wrap(watcher) && is_other_half(watcher, relay) && above.iter().all(is_hidden)
@@ -42,7 +43,8 @@ pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
     (1..chain.len()).any(|position| {
         let relays = match program(&chain[position]) {
             Ok(program) => program == own && !is_input(&chain[position]),
-            // A wrapper that relays lets nobody but root look into it, as others may too. Its watcher is above it.
+            // Only root may look into a wrapper that relays, and other programs can be like that too. The wrapper's
+            // watcher is above it.
             Err(error) if is_denied(&error) => chain.get(position + 1).is_some_and(|watcher| {
                 let relay = &chain[position];
                 is_watcher(watcher, relay) || is_outside(watcher, relay, &chain[position..])
@@ -53,7 +55,7 @@ pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
     })
 }
 
-/// Builds the event that this wrapper stepped aside.
+/// Builds the event that this wrapper steps aside.
 pub(super) fn stepped_aside() -> Event {
     let kind = EventKind::EnforcementDegraded {
         component: "wrapper".to_owned(),
@@ -68,8 +70,8 @@ pub(super) fn stepped_aside() -> Event {
     event
 }
 
-/// Returns whether two processes were started as one, which then divided. A program that the upper one
-/// started was told other words.
+/// Returns whether two processes have the same arguments, because they were one that divided. A program that the upper
+/// one started would have other arguments.
 fn is_other_half(process: &str, other: &str) -> bool {
     let words = |process: &str| fs::read(Path::new(process).join("cmdline"));
     words(process).is_ok_and(|own| !own.is_empty() && words(other).is_ok_and(|other| own == other))

@@ -1,4 +1,4 @@
-//! A server that may not run: its client is answered in its place, so that it can tell its user why.
+//! Answers to the client of a server that may not run, so that the client can show its user the reason.
 
 use mcpmon_model::{Denial, ServerId};
 use mcpmon_protocol::filter::stdio::Filter;
@@ -7,7 +7,7 @@ use mcpmon_stdio::{ClientSide, RelayProcess};
 
 use super::{WrapError, clock, limits};
 
-/// Answers the client of a server that was not started, where that was refused. Gives back why.
+/// If the policy refused to start the server, tells its client so until the client leaves. Returns `error` unchanged.
 pub(super) fn instead(error: WrapError, process: Box<RelayProcess>, judge: Session) -> WrapError {
     let filter = Filter::new(limits(judge.policy().limits));
     judge.close(clock::now());
@@ -20,7 +20,7 @@ pub(super) fn instead(error: WrapError, process: Box<RelayProcess>, judge: Sessi
     error
 }
 
-/// Answers whatever the client asks, until it leaves.
+/// Answers all requests of the client with the denial, until it leaves.
 pub(super) fn turn_away(client: ClientSide, filter: Filter, server: &ServerId, denial: &Denial) {
     let told = Denial {
         reason: format!("the MCP server {server} may not run: {}", denial.reason),

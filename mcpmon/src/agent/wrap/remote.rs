@@ -1,4 +1,4 @@
-//! A remote server for a client that starts programs: this very program is started in its place, and speaks with it.
+//! Remote servers for clients that start programs: the wrapper starts this same program as a bridge to the server.
 
 use std::{
     env,
@@ -23,34 +23,34 @@ use crate::agent::{
     remote::{DestinationError, Header, RemoteDestination, ServerTransport, destination},
 };
 
-/// This very program, whatever has become of its file.
+/// This program, even if its file was replaced or removed.
 const OWN: &str = "/proc/self/exe";
 /// The name of this client.
 const NAME: &str = "mcpmon";
 
-/// A remote server, as a user names it.
+/// A remote server, as the user names it.
 #[derive(Clone, Debug)]
 pub struct RemoteServer {
-    /// Its URL, or the id of a declared one.
+    /// Its URL, or the id of a declared server.
     pub at: String,
     /// The headers of every request.
     pub headers: Vec<Header>,
-    /// Its certificate, instead of what the policy says.
+    /// The pinned certificate, in place of the policy's.
     pub pin: Option<Digest>,
     /// The transport, in place of the policy's.
     pub way: Option<ServerTransport>,
 }
 
 impl RemoteServer {
-    /// Returns its destination under this policy.
+    /// Returns the server's destination under this policy.
     pub(super) fn destination(&self, policy: &Policy) -> Result<RemoteDestination, DestinationError> {
         let found = destination(policy, &self.at)?;
         let way = self.way.unwrap_or(found.way);
         RemoteDestination { way, ..found }.pinning(self.pin)
     }
 
-    /// Returns the parties of the conversation: pins of its definitions are shared with other clients that
-    /// reach it over HTTP.
+    /// Returns the conversation for the session. The pins of its definitions are shared with other clients that reach
+    /// the server over HTTP.
     pub(super) fn conversation(
         &self,
         policy: &Policy,
@@ -74,19 +74,19 @@ impl RemoteServer {
     }
 }
 
-/// The process that is started in place of a remote server.
+/// The bridge that is started in place of a remote server.
 pub(super) struct Stand {
     pub(super) program: OpenProgram,
     pub(super) environment: Vec<(OsString, OsString)>,
-    /// Its reports about certificates, if one is pinned.
+    /// The reports about certificates, if one is pinned.
     pub(super) certificates: Option<Certificates>,
-    /// The descriptor for those reports, until it is started.
+    /// The bridge's descriptor for those reports, until the bridge is started.
     pub(super) told: Option<OwnedFd>,
 }
 
 impl Stand {
-    /// For this destination. What this process has in its environment it may have as well: it is the same program, and
-    /// proxies and certificates are named there.
+    /// Prepares the bridge for this destination. It gets this process's whole environment: it is the same program, and
+    /// needs the variables for proxies and certificates.
     pub(super) fn of(
         remote: &RemoteServer,
         found: &RemoteDestination,
@@ -117,7 +117,7 @@ impl Stand {
     }
 }
 
-/// Becomes what is wrapped: a wrapper that steps aside.
+/// Executes what is wrapped in place of this process: used by a wrapper that steps aside.
 pub(super) fn become_wrapped(options: WrapOptions, policy: &Policy) -> WrapError {
     let (program, mut command) = match &options.remote {
         None => {

@@ -9,11 +9,11 @@ use mcpmon_store::RecorderStatus;
 
 use super::{FilesChecked, WrapError, allowed, certificates::Certificates};
 
-/// A server that runs, and the session that judges its conversation.
+/// A running server, and the session that judges its conversation.
 pub(super) struct WrappedServer {
     pub(super) judge: Session,
     pub(super) launch: StartedServer,
-    /// Whether its start has been recorded.
+    /// True if its start is recorded.
     pub(super) is_told: bool,
     pub(super) certificates: Option<Certificates>,
 }
@@ -48,7 +48,7 @@ impl WrappedServer {
                 }
                 RelayEvent::Checked(found) => self.checked(now, found),
                 RelayEvent::CheckedLate(found) => {
-                    // The server has ended: a refusal is recorded, and stops nothing.
+                    // The server has ended, so a refusal is recorded and has no other effect.
                     let _refusal = self.checked(now, found);
                     Ok(())
                 }
@@ -76,7 +76,7 @@ impl WrappedServer {
     pub(super) fn end(mut self, started: Timestamp, ended: LaunchEnd) -> (ServerId, RecorderStatus) {
         let now = clock::now();
         if !self.is_told {
-            // The server spoke, if at all, before its files were read. Its start can no longer be refused.
+            // The conversation ended before the server's files were measured. Its start can no longer be refused.
             let _verdict = self.judge.started(now, &self.launch);
         }
         self.tell_certificate(now);
