@@ -1,4 +1,4 @@
-//! The look at what a server runs from, away from the relay. `T` is what it brings.
+//! The check of a server's files, in a thread of its own. `T` is its result.
 
 use std::{
     io,
@@ -8,7 +8,7 @@ use std::{
 
 use nix::{fcntl::OFlag, unistd::pipe2};
 
-/// Reads what the server runs from, or asks who does, away from the relay.
+/// A check of the server's files, by this process or by the daemon, that runs outside of the relay's thread.
 pub struct Verification<T> {
     measure: Box<dyn FnOnce() -> T + Send>,
     holds: HoldUntil,
@@ -18,7 +18,7 @@ pub struct Verification<T> {
 /// The time at which the server's files are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckStart {
-    /// While it starts: what it runs from is known.
+    /// At the start of the server: its files are known already.
     AtOnce,
     /// The files are read when the server begins to speak: only then the serving process is known.
     WithFirstWord,
@@ -27,9 +27,9 @@ pub enum CheckStart {
 /// The messages that wait for the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldUntil {
-    /// Every message of the server: it may turn out that it must not run.
+    /// Every message of the server: the check may find that the server must not run.
     FirstMessage,
-    /// Nothing: they are read to be remembered.
+    /// No message: the result is only recorded.
     Nothing,
 }
 
@@ -40,7 +40,7 @@ impl<T> std::fmt::Debug for Verification<T> {
 }
 
 impl<T> Verification<T> {
-    /// `measure` runs once, in a thread of its own.
+    /// A check that runs `measure` once, in a thread of its own.
     pub fn new(begins: CheckStart, holds: HoldUntil, measure: impl FnOnce() -> T + Send + 'static) -> Self {
         Self {
             measure: Box::new(measure),
@@ -74,12 +74,12 @@ impl<T: Send + 'static> FileCheck<T> {
         Ok(check)
     }
 
-    /// Returns whether it has not begun.
+    /// Returns whether the check has not begun.
     pub(super) const fn is_due(&self) -> bool {
         matches!(self, Self::Due(_))
     }
 
-    /// Readable when it is done.
+    /// Returns a descriptor that is readable when the check is done.
     pub(super) fn done(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Running { done, .. } => Some(done.as_fd()),
@@ -87,7 +87,7 @@ impl<T: Send + 'static> FileCheck<T> {
         }
     }
 
-    /// Returns whether what the server says waits for it.
+    /// Returns whether the server's messages wait for the check.
     pub(super) fn holds_back(&self) -> bool {
         match self {
             Self::Running { holds, .. } => *holds == HoldUntil::FirstMessage,
@@ -95,7 +95,7 @@ impl<T: Send + 'static> FileCheck<T> {
         }
     }
 
-    /// Begins, unless it has.
+    /// Begins the check, unless it has begun.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         match std::mem::replace(self, Self::Done) {
             Self::Due(Verification { measure, holds, .. }) => {

@@ -1,4 +1,4 @@
-//! A client without a server: whatever it asks is answered with the reason, until it leaves.
+//! A client without a server: each request is answered with the reason, until the client leaves.
 
 use std::{
     io,
@@ -22,10 +22,10 @@ use super::{
     watcher::RelayProcess,
 };
 
-/// Signals that ask to end.
+/// Signals that request the end of this process.
 const ENDS: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
 
-/// The client's side of a conversation that has no other.
+/// The client's side of a conversation without a server.
 #[derive(Debug)]
 pub struct ClientSide {
     process: Box<RelayProcess>,
@@ -54,7 +54,7 @@ impl ClientSide {
         Ok(Self::left(process, Some(input), Some(output)))
     }
 
-    /// Handles the remaining messages of a conversation.
+    /// The rest of a conversation whose server is gone.
     pub(super) fn left(process: Box<RelayProcess>, input: Option<OwnedFd>, output: Option<Sink>) -> Self {
         Self {
             process,
@@ -65,8 +65,8 @@ impl ClientSide {
         }
     }
 
-    /// Answers everything with `denial`, until the client has said everything, is gone, or this process is asked
-    /// to end. `filter` knows the requests that wait for an answer.
+    /// Answers everything with `denial`, until the client has closed its end, has left, or this process is asked to
+    /// end. `filter` knows the requests that wait for an answer.
     ///
     /// # Errors
     /// Returns an error if a descriptor cannot be polled or read.
@@ -101,10 +101,10 @@ impl ClientSide {
         }
     }
 
-    /// Waits until there is something to do; a client that takes no answers is read no further.
+    /// Waits until there is something to do. While the client does not read the answers, it is not read either.
     fn wait(&self, waiting: usize) -> Result<ClientEvents, RelayError> {
         let signals = self.process.family.as_fd();
-        // With no event asked for, it stands for what is absent.
+        // The signal descriptor takes the place of an absent one: without requested events, it reports nothing.
         let input = match &self.input {
             Some(input) if waiting < WAITING => PollFd::new(input.as_fd(), PollFlags::POLLIN),
             Some(_) | None => PollFd::new(signals, PollFlags::empty()),
@@ -137,7 +137,7 @@ impl ClientSide {
         })
     }
 
-    /// Takes the signals that came to this process.
+    /// Reads the signals for this process. Returns whether one requests the end.
     fn is_asked_to_end(&self) -> Result<bool, RelayError> {
         let mut ends = false;
         while let Some(signal) = self.process.family.next_signal()? {
@@ -146,7 +146,8 @@ impl ClientSide {
         Ok(ends)
     }
 
-    /// Takes what the watcher tells; its end is one, too.
+    /// Reads the watcher's messages. Returns whether the watcher passed on a signal that requests the end, or has
+    /// ended.
     fn is_told_to_end(&self) -> Result<bool, RelayError> {
         let mut numbers = [0; 64];
         match read(self.process.control(), &mut numbers) {
@@ -194,7 +195,7 @@ impl ClientSide {
         Ok(())
     }
 
-    /// Writes the answers; there is nobody for anything else.
+    /// Writes the answers; other output has no recipient.
     fn answer(&mut self) {
         let sent = match &mut self.output {
             Some(sink) if !self.out.to_client.is_empty() => sink.send(&mut self.out.to_client),

@@ -1,8 +1,8 @@
-//! The Landlock domain that a server starts in: its processes reach into one another, into no process outside, and, in a
-//! sandbox, to the files and ports that its rules grant.
+//! The Landlock domain in which a server starts. Its processes can act on one another but on no process outside; in a
+//! sandbox, they can use only the files and ports that its rules grant.
 //!
-//! A process in a domain may trace those of that domain alone, so that it can neither open the descriptors nor read the
-//! memory of others through `/proc`, whoever its user is. Every domain has that effect.
+//! A process in a domain may trace only processes of that domain. So it can neither open the descriptors nor read the
+//! memory of others through `/proc`, even those of its own user. Every domain has that effect.
 
 use std::{
     fs::File,
@@ -22,11 +22,11 @@ use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 
 use super::sys;
 
-/// The right that the domain handles, and grants everywhere: a domain needs one, and takes away this one unless it is
-/// handled. Without it no file moves from one directory to another.
+/// The right that the domain handles, and grants everywhere. A domain has to handle some right, and it denies `Refer`
+/// unless that is handled and granted: then no file could be moved to another directory.
 const HANDLED: AccessFs = AccessFs::Refer;
 
-/// The rights on a file that is no directory.
+/// The rights that exist on files other than directories.
 const ON_FILE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     Execute | WriteFile | ReadFile | Truncate | IoctlDev
 });
@@ -35,11 +35,11 @@ const ON_FILE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
 #[derive(Debug)]
 pub struct Domain {
     pub(super) ruleset: OwnedFd,
-    /// True if nothing is to run outside of it.
+    /// True if the server must not run outside of the domain.
     pub(super) is_required: bool,
 }
 
-/// A domain with the rules of a sandbox, and the difference to what was asked for.
+/// A domain with the rules of a sandbox, and what of the rules is missing.
 #[derive(Debug)]
 pub struct SandboxDomain {
     /// The domain.
@@ -53,7 +53,7 @@ pub struct SandboxDomain {
 /// The reason why there is no domain.
 #[derive(Debug, thiserror::Error)]
 pub enum DomainError {
-    /// The kernel has none that lets files be moved.
+    /// The kernel's Landlock is missing, or too old to allow moves of files.
     #[error(
         "this kernel has no Landlock of Linux 5.19 or later, or has it switched off (`lsm=` at boot, a seccomp filter)"
     )]
@@ -61,10 +61,10 @@ pub enum DomainError {
     /// The kernel has no Landlock.
     #[error("this kernel has no Landlock, or has it switched off (`lsm=` at boot, a seccomp filter)")]
     Absent,
-    /// The system reported a domain and made none.
+    /// The system call succeeded, but returned no ruleset.
     #[error("the kernel made no Landlock ruleset")]
     NotMade,
-    /// The root directory.
+    /// The root directory cannot be opened.
     #[error("the root directory cannot be opened")]
     Root(#[from] PathFdError),
 }
@@ -89,7 +89,7 @@ pub enum SandboxFeature {
 }
 
 impl SandboxFeature {
-    /// All of them, in the order in which kernels learnt them.
+    /// All features, in the order in which kernels introduced them.
     pub const ALL: [Self; 7] = [
         Self::Files,
         Self::Moves,
@@ -166,7 +166,7 @@ impl SandboxFeature {
     }
 }
 
-/// Returns the version of Landlock that this kernel has; `None` where it has none, or has it switched off.
+/// Returns the version of Landlock in this kernel. Returns `None` if the kernel has none, or has it switched off.
 pub fn landlock_version() -> Option<u8> {
     sys::landlock_version()
 }
@@ -178,7 +178,7 @@ pub fn unsupported_features() -> Vec<SandboxFeature> {
 }
 
 impl Domain {
-    /// Makes a domain that restricts nothing on files.
+    /// Creates a domain that does not restrict files.
     ///
     /// # Errors
     /// [`DomainError`].
@@ -197,15 +197,15 @@ impl Domain {
         Ok(Self { ruleset, is_required })
     }
 
-    /// Makes a domain with these rules, as far as the kernel enforces them.
+    /// Creates a domain with these rules, as far as the kernel enforces them.
     ///
     /// # Errors
-    /// [`DomainError`] if it enforces none of them.
+    /// Returns a [`DomainError`] if the kernel enforces none of them.
     pub fn sandboxed(rules: &SandboxRules) -> Result<SandboxDomain, DomainError> {
         Self::sandboxed_as_of(rules, ABI::V10)
     }
 
-    /// Makes a domain as on a kernel with this version of Landlock and no later one.
+    /// Creates a domain as a kernel with this version of Landlock would, for tests of older versions.
     fn sandboxed_as_of(rules: &SandboxRules, newest: ABI) -> Result<SandboxDomain, DomainError> {
         let is_enforced =
             |feature: SandboxFeature| ABI::from(i32::from(feature.abi())) <= newest && feature.is_supported();
@@ -217,7 +217,7 @@ impl Domain {
             .filter(|feature| feature.is_needed(rules));
         let unenforced: Vec<_> = needed.filter(|feature| !is_enforced(*feature)).collect();
         let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
-        // A domain takes away moves unless it handles them.
+        // A domain denies moves of files unless it handles them.
         let handled = match rules.files {
             Some(_) => on_files(newest),
             None => HANDLED.into(),
@@ -267,15 +267,16 @@ impl Domain {
         })
     }
 
-    /// Starts `command`, and whatever it starts, in this domain.
+    /// Starts `command`, with all its descendants, in this domain.
     pub fn confine(self, command: &mut Command) -> &mut Command {
         sys::enter_before_exec(self.ruleset, command)
     }
 }
 
-/// The rights on files that are handled: all but that of a version after `newest`.
+/// Returns the rights on files that are handled: all up to version `newest`.
 fn on_files(newest: ABI) -> BitFlags<AccessFs> {
-    // Sockets are not connected to by path in what is handled: programs look names up through them.
+    // The right of version 9, to connect to UNIX sockets by path, is not handled: programs use such sockets to look
+    // names up.
     AccessFs::from_all(newest.min(ABI::V8))
 }
 
@@ -290,7 +291,7 @@ fn on_right(right: FileRight, newest: ABI) -> BitFlags<AccessFs> {
     granted & all
 }
 
-/// Opens a path without following links, whoever put one there, and returns the rights that exist on it.
+/// Opens a path without following links, which an attacker could have placed, and returns the rights that exist on it.
 fn open(path: &Path) -> io::Result<(File, BitFlags<AccessFs>)> {
     let how = OpenHow::new()
         .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
@@ -440,7 +441,7 @@ mod tests {
             "cd {}; cat secret; cat a/file; mv a/file b/ && echo moved",
             directory.path().display()
         );
-        // Moves without a right are made as a copy.
+        // Without the right to move, `mv` copies.
         assert_eq!(said(&rules, ABI::V1, &script)?, "xmoved\n");
         assert!(matches!(
             Domain::sandboxed_as_of(&rules, ABI::Unsupported),

@@ -1,4 +1,4 @@
-//! The events of a relay, and the ends of its conversation.
+//! The events of a relay, and the outcomes of its conversation.
 
 use std::io;
 
@@ -18,11 +18,12 @@ pub enum RelayEvent<'r, T> {
     Checked(T),
     /// The same result, after the server has ended.
     CheckedLate(T),
-    /// The server was killed by `SIGKILL`. [`Relay::refuse`](super::Relay::refuse) keeps its client, which can be told the reason.
+    /// The server was killed by `SIGKILL`. [`Relay::refuse`](super::Relay::refuse) keeps its client, so that the client
+    /// can get the reason.
     Killed,
     /// A second has passed.
     Tick {
-        /// Whether nobody has said anything for a while, so that memory can be given back.
+        /// True if no message has passed for a while, so that memory can be given back.
         is_quiet: bool,
     },
     /// The conversation is over, and no process of the server is left.
@@ -34,7 +35,7 @@ pub enum RelayEvent<'r, T> {
 pub enum RelayOutcome {
     /// The server ended.
     Ended(ProcessEnd),
-    /// The client is gone, and the server went on; it was ended.
+    /// The client is gone, and the server did not end; it was killed.
     Abandoned,
     /// The watcher was killed, and the server with it.
     Unwatched,

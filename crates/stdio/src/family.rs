@@ -1,4 +1,4 @@
-//! The processes below this one: their ends, and how they are brought about.
+//! The processes below this one: their ends are collected here, and all of them can be ended.
 
 use std::{
     io,
@@ -22,9 +22,9 @@ use nix::{
 use super::{end::ProcessEnd, routing::PASSED_ON};
 use crate::tree::descendants;
 
-/// The longest time for a process that a server left behind to end by itself.
+/// The longest time for processes that a server left behind to end after they were asked to.
 const GRACE: Duration = Duration::from_secs(1);
-/// The longest time for a killed process; one inside an uninterruptible system call takes longer.
+/// The longest time for a killed process to end; one in an uninterruptible system call can take longer.
 const DYING: Duration = Duration::from_secs(2);
 
 /// The descriptors by which a process learns of its children's ends.
@@ -36,26 +36,26 @@ pub(super) struct Family {
 /// The result of reaping the children once.
 #[derive(Debug, Default)]
 pub(super) struct ReapedChildren {
-    /// Those that ended.
+    /// The children that ended.
     pub(super) ended: Vec<(Pid, ProcessEnd)>,
-    /// True if there are no more.
+    /// True if there are no more children.
     pub(super) childless: bool,
 }
 
 impl Family {
-    /// Adopts whatever its descendants leave behind. The signals of [`blocked`] must be blocked.
+    /// Makes this process the parent of its orphaned descendants. The signals of [`blocked`] must be blocked.
     pub(super) fn adopt() -> io::Result<Self> {
         prctl::set_child_subreaper(true)?;
         let signals = SignalFd::with_flags(&blocked(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         Ok(Self { signals })
     }
 
-    /// Readable where there is a signal.
+    /// Returns a descriptor that is readable when a signal has come.
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.signals.as_fd()
     }
 
-    /// The next signal that came.
+    /// Returns the next signal that came.
     pub(super) fn next_signal(&self) -> io::Result<Option<Signal>> {
         let Some(info) = self.signals.read_signal()? else {
             return Ok(None);
@@ -65,7 +65,7 @@ impl Family {
             .and_then(|number| Signal::try_from(number).ok()))
     }
 
-    /// Takes leave of every child that has ended.
+    /// Reaps every child that has ended.
     pub(super) fn reap() -> ReapedChildren {
         let mut reaped = ReapedChildren::default();
         loop {
@@ -81,7 +81,7 @@ impl Family {
         }
     }
 
-    /// Ends every descendant: those that do not end when they are asked are killed.
+    /// Ends every descendant. Those that do not end when asked are killed.
     pub(super) fn end_all(&self) -> io::Result<()> {
         self.signal_until_childless(Signal::SIGTERM, GRACE)?;
         self.signal_until_childless(Signal::SIGKILL, DYING)
@@ -92,7 +92,7 @@ impl Family {
         self.signal_until_childless(Signal::SIGKILL, DYING)
     }
 
-    /// Signals every descendant, and every one that turns up later, once each.
+    /// Signals every descendant once, including those that appear later.
     fn signal_until_childless(&self, signal: Signal, patience: Duration) -> io::Result<()> {
         let deadline = Instant::now() + patience;
         let mut signalled: Vec<u32> = Vec::new();
@@ -100,7 +100,7 @@ impl Family {
             for pid in descendants(process::id()) {
                 if !signalled.contains(&pid) {
                     signalled.push(pid);
-                    // One that has ended meanwhile needs no signal.
+                    // A process that has ended meanwhile needs no signal.
                     let _gone = kill(Pid::from_raw(pid.cast_signed()), signal);
                 }
             }
@@ -125,7 +125,7 @@ impl Family {
     }
 }
 
-/// The signals that come through descriptors here, and so must be blocked.
+/// Returns the signals that are received through descriptors, and so have to be blocked.
 pub(super) fn blocked() -> SigSet {
     PASSED_ON.into_iter().chain([Signal::SIGCHLD]).collect()
 }

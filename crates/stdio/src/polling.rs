@@ -1,4 +1,4 @@
-//! One look at everything a relay waits for.
+//! Polling of everything that a relay waits for.
 
 use std::{
     io,
@@ -13,8 +13,8 @@ use nix::{
 
 use super::sink::Sink;
 
-/// The descriptors to wait for. `None` is not polled: a side that has hung up and is not to be read would end
-/// every wait.
+/// The descriptors to wait for. `None` is not polled: a side that has closed its end and is not to be read would end
+/// every wait at once.
 #[derive(Debug)]
 pub(super) struct Ports<'f> {
     pub(super) control: BorrowedFd<'f>,
@@ -41,7 +41,7 @@ pub(super) struct ReadyPorts {
 /// The write state of a side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum WriteState {
-    /// Nothing that is of interest.
+    /// Nothing has changed.
     #[default]
     Still,
     /// Take more.
@@ -50,8 +50,8 @@ pub(super) enum WriteState {
     Gone,
 }
 
-/// Descriptors that are rarely ready between two messages, behind one descriptor: each polled descriptor
-/// costs every message.
+/// Descriptors that are rarely ready between two messages, behind one epoll descriptor, because each polled descriptor
+/// costs time for every message.
 #[derive(Debug, Default)]
 pub(super) struct RareEvents(Option<PolledPort>);
 
@@ -63,10 +63,10 @@ struct PolledPort {
 }
 
 impl RareEvents {
-    /// Readable where anything happened to the ports that are neither read nor waited for.
+    /// Returns a descriptor that is readable if anything happened on the other descriptors.
     fn watching(&mut self, ports: &Ports<'_>) -> io::Result<BorrowedFd<'_>> {
         let hearers = [ports.to_client.is_some(), ports.to_server.is_some()];
-        // A descriptor that is gone may live on in another process, and would be watched as long.
+        // A closed descriptor may live on in another process, and epoll would report it as long.
         self.0.take_if(|watch| watch.hearers != hearers);
         let watch = match self.0.take() {
             Some(watch) => watch,
@@ -83,9 +83,9 @@ impl PolledPort {
             epoll.add(port, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
         }
         for sink in [ports.to_client, ports.to_server].into_iter().flatten() {
-            // With no event asked for, only its end is told.
+            // Without requested events, only errors and hang-ups are reported.
             match epoll.add(sink, EpollEvent::new(EpollFlags::empty(), 0)) {
-                // A file or `/dev/null`: nobody who could go away.
+                // A file or `/dev/null`, which cannot hang up.
                 Ok(()) | Err(Errno::EPERM) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -102,7 +102,7 @@ impl Ports<'_> {
             return self.look(timeout);
         }
         let seldom = seldom.watching(self)?;
-        // It stands for whatever is absent, too.
+        // The epoll descriptor also takes the places of absent ones.
         let ports = [Some(seldom), self.client, self.server].map(|port| port.unwrap_or(seldom));
         let mut ports = ports.map(|port| PollFd::new(port, PollFlags::POLLIN));
         match poll(&mut ports, timeout) {
@@ -121,9 +121,9 @@ impl Ports<'_> {
         })
     }
 
-    /// Looks at each of them.
+    /// Polls each descriptor.
     fn look(&self, timeout: PollTimeout) -> io::Result<ReadyPorts> {
-        // With no event asked for, a signal descriptor reports nothing: it stands for whatever is absent.
+        // The signal descriptor takes the places of absent ones: without requested events, it reports nothing.
         let absent = || PollFd::new(self.signals, PollFlags::empty());
         let mut ports = [
             PollFd::new(self.control, PollFlags::POLLIN),

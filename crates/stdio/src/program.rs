@@ -28,7 +28,7 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// The interpreter of a text without a `#!` line.
 const SHELL: &str = "/bin/sh";
 
-/// A file that is open, and the arguments it is to be executed with.
+/// An open file, and the arguments for its execution.
 #[derive(Debug)]
 pub struct OpenProgram {
     /// The executable: a binary, or the interpreter of a script.
@@ -37,14 +37,14 @@ pub struct OpenProgram {
     pub path: PathBuf,
     /// Its arguments, its name first.
     pub arguments: Vec<OsString>,
-    /// Scripts whose first lines led to it, the first as the command named it.
+    /// The scripts whose first lines led to it, beginning with the one that the command named.
     pub scripts: Vec<(PathBuf, File)>,
 }
 
 /// The reason why a command cannot be executed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// Nothing of that name is there.
+    /// There is no file of that name.
     #[error("there is no program {name:?} on PATH: install it, or give its full path")]
     NotFound {
         /// The name.
@@ -71,7 +71,7 @@ pub enum ProgramError {
         /// Its path.
         path: PathBuf,
     },
-    /// A script of a script of a script…
+    /// The interpreter of the script is a script itself, and so on.
     #[error("{path} needs more than {MAX_INTERPRETERS} interpreters in a row", path = .path.display())]
     TooManyInterpreters {
         /// Its path.
@@ -80,7 +80,7 @@ pub enum ProgramError {
 }
 
 impl OpenProgram {
-    /// Finds and opens what `name` with `arguments` executes.
+    /// Finds and opens the file that `name` with `arguments` executes.
     ///
     /// # Errors
     /// [`ProgramError`].
@@ -123,7 +123,7 @@ impl OpenProgram {
     }
 }
 
-/// As `execvp(3)` searches: a name with a slash is a path.
+/// Searches like `execvp(3)`: a name with a slash is a path.
 fn find(name: &OsStr, search_path: Option<&OsStr>) -> Result<PathBuf, ProgramError> {
     if name.as_bytes().contains(&b'/') {
         return Ok(PathBuf::from(name));
@@ -156,14 +156,14 @@ fn open(path: &Path) -> Result<File, ProgramError> {
         path: path.to_owned(),
         source,
     };
-    // Without waiting: a pipe in the place of a program must hold nobody up.
+    // `O_NONBLOCK`, so that a pipe in the place of a program cannot block the open.
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     let opened = OpenOptions::new()
         .read(true)
         .custom_flags(flags.bits())
         .open(path);
     let file = match opened {
-        // A program that may be executed and not read.
+        // The program may be executed but not read.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => OpenOptions::new()
             .read(true)
             .custom_flags((OFlag::O_PATH | OFlag::O_CLOEXEC).bits())

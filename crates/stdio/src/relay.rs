@@ -1,5 +1,5 @@
-//! One thread between a client and a server: polls the pipes of both, and carries signals and ends from one to the other.
-//! The relay reports the bytes of each side as events, and its driver hands back the bytes to write.
+//! The relay: one thread between a client and a server that polls the pipes of both, and passes signals and ends of
+//! file on. It reports the bytes of each side as events, and its driver returns the bytes to write.
 
 use std::{
     io,
@@ -29,32 +29,32 @@ use super::{
     watcher::{RelayProcess, WatcherMessage},
 };
 
-/// Bytes read at a time: what a pipe holds.
+/// Most bytes that are read at a time: the capacity of a pipe.
 pub(super) const BUFFER: usize = 64 * 1024;
-/// Bytes that wait for a side before the other one is read no further.
+/// Most bytes that wait to be written to a side; above that, the other side is not read.
 pub(super) const WAITING: usize = 256 * 1024;
-/// Bytes of answers that wait for the side that provoked them, before it is read no further.
+/// Most bytes of answers that wait for the side that caused them; above that, this side is not read.
 const ANSWERS: usize = 4 << 20;
-/// The longest time for a server that has neither a client to read nor one to write to.
+/// The longest time for a server that has lost both directions to its client.
 pub(super) const ABANDONED: Duration = Duration::from_secs(5);
-/// The time for a server to end whose client has closed its end of the pipe and expects no answer. Clients of official SDKs
-/// wait for two seconds before they ask it to end themselves.
+/// The time that a server has to end after its client has closed its end of the pipe and expects no answer. Clients of
+/// the official SDKs wait for two seconds before they ask it to end themselves.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
-/// The time a server whose pipes are closed may take to end before its client sees them closed. A killed
-/// process closes them first; the reason for its death is known only once it has ended, and its client waits
-/// for that.
+/// The time that a server whose pipes are closed has to end before its client sees them closed. A killed process closes
+/// its pipes first, and the reason for its death is known only once it has ended; its client is to get that reason.
 const HANG_UP_GRACE: Duration = Duration::from_secs(1);
 /// The time for which the check of an ended server may continue: without its digests, a first start is not
 /// pinned.
 const MAX_LATE_CHECK: Duration = Duration::from_secs(5);
 /// The interval at which time-outs are checked.
 const TICK: Duration = Duration::from_secs(1);
-/// The time without messages after which memory that only messages need is given back.
+/// The time without messages after which memory that is only needed for messages is given back.
 const QUIET: Duration = Duration::from_secs(10);
-/// Bytes of noise that standard error takes without waiting.
+/// Most bytes of output that is no message that are written to standard error at a time, so that the write does not
+/// block.
 const NOISE: usize = 4096;
 
-/// A conversation of the client that started this process with a server.
+/// A conversation between the client that started this process and a server.
 pub struct Relay<T> {
     process: Box<RelayProcess>,
     client_in: Option<OwnedFd>,
@@ -67,17 +67,17 @@ pub struct Relay<T> {
     hung_up: Option<Instant>,
     check: FileCheck<T>,
     abandoned: Option<Instant>,
-    /// The time the client closed its end of the pipe, or was last known to expect an answer after that.
+    /// The time at which the client closed its end of the pipe, or was last known to expect an answer after that.
     dismissed: Option<Instant>,
     ticked: Instant,
-    /// Time at the latest look, so that the clock is read once for each.
+    /// The time of the latest check of the clock, so that the clock is read once per wait.
     looked: Instant,
     seldom: RareEvents,
-    /// True if no time has passed yet.
+    /// True until the first wait.
     is_new: bool,
-    /// The time of the last message, unless memory was given back since.
+    /// The time of the last message, or `None` after memory was given back.
     heard: Option<Instant>,
-    /// Whether the relay reads no more from the client for now.
+    /// True while the driver wants nothing to be read from the client.
     holds_client: bool,
     buffer: Box<[u8]>,
     started: Instant,
@@ -125,7 +125,7 @@ impl<T> std::fmt::Debug for Relay<T> {
 }
 
 impl<T: Send + 'static> Relay<T> {
-    /// Takes this process's standard input and output, which lead nowhere from then on.
+    /// Takes over this process's standard input and output, which are replaced by `/dev/null`.
     ///
     /// # Errors
     /// Returns an error if a descriptor cannot be duplicated.
@@ -191,7 +191,7 @@ impl<T: Send + 'static> Relay<T> {
         })
     }
 
-    /// Writes to both sides, and writes the noise of the server to standard error.
+    /// Writes to both sides; output of the server that is no message goes to standard error.
     pub fn send(&mut self, out: &mut StdioOutput) {
         if !out.noise.is_empty() {
             divert(&out.noise);
@@ -218,15 +218,14 @@ impl<T: Send + 'static> Relay<T> {
         self.holds_client = holds;
     }
 
-    /// Takes note of whether the client expects an answer: a server that has nothing more to read is given time while
-    /// it does.
+    /// Records whether the client expects an answer: a server whose input is closed may keep running while it does.
     pub fn expect_answers(&mut self, are_awaited: bool) {
         if are_awaited && self.dismissed.is_some() {
             self.dismissed = Some(Instant::now());
         }
     }
 
-    /// Kills the server, and returns its client, which waits for answers.
+    /// Kills the server, and returns its client, whose requests are to be answered.
     ///
     /// # Errors
     /// Returns an error if the processes of the server cannot be found.
@@ -243,7 +242,7 @@ impl<T: Send + 'static> Relay<T> {
         }
     }
 
-    /// Takes the next stage. A stage that may have more events stays the next one.
+    /// Runs the next stage. A stage that may have more events remains the next one.
     fn take_stage(&mut self) -> Result<Option<PendingEvent<T>>, RelayError> {
         match self.next {
             RelayStage::Wait => {
@@ -326,8 +325,9 @@ impl<T: Send + 'static> Relay<T> {
     fn wait(&mut self) -> Result<ReadyPorts, RelayError> {
         let waiting = |sink: &Option<Sink>| sink.as_ref().map_or(0, Sink::waiting);
         let (to_client, to_server) = (waiting(&self.client_out), waiting(&self.server_in));
-        // A side is read while the other one keeps up, and while it takes the answers that it provokes itself.
-        // What nobody would hear stays in the pipe: it is answered where the server was refused.
+        // A side is read while the other side keeps up, and while it reads the answers that it causes itself. If the
+        // server cannot read, messages of the client stay in the pipe; if the server was refused, they are answered
+        // there.
         let client = self.server_in.is_some()
             && to_server < WAITING
             && to_client < WAITING + ANSWERS
@@ -356,7 +356,7 @@ impl<T: Send + 'static> Relay<T> {
             Some(since) if !self.has_settled() => tick.min(HANG_UP_GRACE.saturating_sub(since.elapsed())),
             Some(_) | None => tick,
         };
-        // Rounded up: a wait that ends too early only begins again.
+        // Rounded up, because a wait that ends too early only begins again.
         PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
     }
 
@@ -375,19 +375,19 @@ impl<T: Send + 'static> Relay<T> {
         Some(PendingEvent::Tick { is_quiet })
     }
 
-    /// Passes on the signals that came to the watcher alone.
+    /// Passes on the signals that only the watcher received.
     fn heed_watcher(&mut self) -> Result<WatcherMessage, RelayError> {
         let told = self.process.listen(self.started.elapsed())?;
         if let (WatcherMessage::Signals(signals), None) = (&told, self.ended) {
             for signal in signals {
-                // Its number is its own until its end is taken note of.
+                // The process number cannot be reused before the process was reaped.
                 let _gone = kill(self.server, *signal);
             }
         }
         Ok(told)
     }
 
-    /// Takes signals and ended processes, and returns whether the server was killed.
+    /// Reads signals and reaps children, and returns whether the server was killed.
     fn heed_signals(&mut self) -> Result<bool, RelayError> {
         self.process.take_signals(self.started.elapsed())?;
         let reaped = Family::reap();
@@ -399,8 +399,8 @@ impl<T: Send + 'static> Relay<T> {
         Ok(end == ProcessEnd::Killed(Signal::SIGKILL))
     }
 
-    /// Writes what waits for a side, or takes note that it hears nothing any more: the other side is to see that
-    /// as if it wrote to it itself.
+    /// Writes waiting bytes to a side. If its reader is gone, the other side's pipe is closed, as if it wrote to the
+    /// reader itself.
     fn hear(&mut self, side: Side, hearing: WriteState) {
         let sink = match side {
             Side::Client => &mut self.client_out,
@@ -429,7 +429,7 @@ impl<T: Send + 'static> Relay<T> {
         }
     }
 
-    /// Returns whether it is known how a server with closed pipes ended, or that it goes on without them.
+    /// Returns whether the end of a server with closed pipes is known, or its time to end is over.
     fn has_settled(&self) -> bool {
         let is_over = |since: Instant| since.elapsed() >= HANG_UP_GRACE;
         self.ended.is_some() || self.hung_up.is_none_or(is_over)
@@ -450,7 +450,7 @@ impl<T: Send + 'static> Relay<T> {
         })
     }
 
-    /// Reads what the server says. The first time, the look at its files begins, and that may have to wait.
+    /// Reads the server's output. The first time, the check of its files begins, and reading may have to wait for it.
     fn server_speaks(&mut self) -> Result<Option<PendingEvent<T>>, RelayError> {
         self.begin_check()?;
         if self.check.holds_back() {
@@ -475,7 +475,8 @@ impl<T: Send + 'static> Relay<T> {
         PendingEvent::Received(side, count)
     }
 
-    /// One that ends without a word has nothing to be held back, and its files may be out of reach.
+    /// Begins the check if the server has written something. A server that ends without output needs no check, and its
+    /// files may be unreachable.
     fn begin_check(&mut self) -> io::Result<()> {
         match self.check.is_due() && self.server_out.as_ref().is_some_and(has_data) {
             true => self.check.begin(),
@@ -483,7 +484,7 @@ impl<T: Send + 'static> Relay<T> {
         }
     }
 
-    /// Waits for the look at the files of a server that has ended, unless the watcher has something to tell.
+    /// Waits for the check of a server that has ended, unless a message of the watcher comes.
     fn conclude_check(&mut self) -> Result<Option<T>, RelayError> {
         let Some(done) = self.check.done() else {
             return Ok(None);
@@ -501,7 +502,7 @@ impl<T: Send + 'static> Relay<T> {
         Ok(is_done.then(|| self.check.finish()).flatten())
     }
 
-    /// The server has ended: what is in its pipe was said before.
+    /// Reads what the server wrote before it ended.
     fn last_words(&mut self) -> Result<Option<PendingEvent<T>>, RelayError> {
         self.begin_check()?;
         let Some(descriptor) = &self.server_out else {
@@ -519,7 +520,7 @@ impl<T: Send + 'static> Relay<T> {
         }))
     }
 
-    /// Tells a side that has heard everything that nothing more comes, and the conversation's end from a pause.
+    /// Closes the pipes on which nothing more comes. Returns the outcome if the conversation is over.
     fn closing(&mut self) -> Option<RelayOutcome> {
         if self.client_in.is_none() && self.server_in.as_ref().is_some_and(|sink| sink.waiting() == 0) {
             self.server_in = None;
@@ -545,7 +546,7 @@ impl<T: Send + 'static> Relay<T> {
             if self.client_out.as_ref().is_none_or(|sink| sink.waiting() == 0) {
                 return Some(RelayOutcome::Abandoned);
             }
-            // The client is slow to read what the server said, which may have more to say.
+            // The client is slow to read the server's output, and the server may have more.
             self.dismissed = Some(Instant::now());
         }
         if self.client_in.is_some() || self.client_out.is_some() {
@@ -564,7 +565,7 @@ pub(super) enum ReadOutcome {
     End,
 }
 
-/// Returns whether there is something to read, not only an end.
+/// Returns whether there is something to read, and not only the end.
 fn has_data(descriptor: &OwnedFd) -> bool {
     let mut ready = [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)];
     let polled = poll(&mut ready, PollTimeout::ZERO);
@@ -579,13 +580,13 @@ pub(super) fn read_once(descriptor: &OwnedFd, buffer: &mut [u8]) -> Result<ReadO
         Ok(0) => Ok(ReadOutcome::End),
         Ok(count) => Ok(ReadOutcome::Bytes(count)),
         Err(Errno::EINTR | Errno::EAGAIN) => Ok(ReadOutcome::Later),
-        // How a socket or terminal tells that the other end is gone.
+        // The errors of a socket or terminal whose other end is gone.
         Err(Errno::ECONNRESET | Errno::EIO) => Ok(ReadOutcome::End),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// Writes what is no message to standard error, as far as that takes it without waiting.
+/// Writes output that is no message to standard error, as far as that does not block.
 fn divert(noise: &[u8]) {
     let stderr = io::stderr();
     for piece in noise.chunks(NOISE) {

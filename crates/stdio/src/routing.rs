@@ -1,5 +1,5 @@
-//! Signals passed on to the server: those sent to the wrapper and not to the whole process group, whose
-//! signals the server gets already as a member.
+//! Forwarding of signals to the server: only those that were sent to the wrapper alone. The server gets signals to the
+//! whole process group itself, because it is a member.
 
 use std::time::Duration;
 
@@ -18,25 +18,25 @@ pub(super) const PASSED_ON: [Signal; 9] = [
     Signal::SIGTSTP,
 ];
 
-/// For how long a signal to this process may be the same one that the watcher tells of. The kernel reaches every
-/// member of a group before the watcher can tell; the rest is scheduling.
+/// The time within which a signal to this process counts as the one that the watcher reports. The kernel signals every
+/// member of a group before the watcher can report it; the rest is scheduling.
 const SAME: Duration = Duration::from_secs(1);
 
-/// The signals that came to the relaying process itself, and their times since some start.
+/// The signals that this process itself received, and the times of the latest ones.
 #[derive(Debug, Default)]
 pub(super) struct SignalRouting {
     seen: [Option<Duration>; PASSED_ON.len()],
 }
 
 impl SignalRouting {
-    /// The signal came to this process: to the group, that is, for nobody else knows this process.
+    /// Records a signal to this process. It was sent to the group, because no other program knows this process.
     pub(super) fn came_here(&mut self, now: Duration, signal: Signal) {
         if let Some(seen) = self.seen_mut(signal) {
             *seen = Some(now);
         }
     }
 
-    /// The signal came to the watcher. Whether it is to be passed on.
+    /// Returns whether a signal to the watcher is to be forwarded.
     pub(super) fn came_to_watcher(&mut self, now: Duration, signal: Signal) -> bool {
         let Some(seen) = self.seen_mut(signal) else {
             return false;

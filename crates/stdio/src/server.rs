@@ -1,4 +1,4 @@
-//! A server that was started, and the pipes to it.
+//! Starting a server, and the pipes to it.
 
 use std::{
     cell::Cell,
@@ -31,17 +31,17 @@ pub struct RunningChild {
     pub(super) pid: Pid,
     pub(super) stdin: Sink,
     pub(super) stdout: OwnedFd,
-    /// The reason why it is not in the domain that it was to start in.
+    /// The error because of which the server is not in the domain in which it was to start.
     pub unconfined: Option<io::Error>,
 }
 
-/// The reason why a server does not run.
+/// The reason why a server was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An argument or variable with a NUL in it.
+    /// An argument or variable contains a NUL byte.
     #[error("an argument or environment variable contains a NUL byte, which no program can be given")]
     Nul(#[from] NulError),
-    /// No pipes.
+    /// The pipes cannot be created.
     #[error("cannot make the pipes to the server")]
     Pipes(#[source] io::Error),
     /// The kernel refuses the sandbox.
@@ -59,9 +59,9 @@ pub enum StartError {
 }
 
 impl RunningChild {
-    /// Executes `program` by its descriptor, with this environment, with these signals blocked, in this process's
-    /// group and, if the kernel lets it, in `domain`. It is killed when the calling thread ends. A server whose standard
-    /// error nobody reads waits for that.
+    /// Executes `program` by its descriptor, with this environment and signal mask, in this process's group and, if the
+    /// kernel allows it, in `domain`. The server is killed when the calling thread ends. Its standard error has to be
+    /// read, because the server blocks when that pipe is full.
     ///
     /// # Errors
     /// [`StartError`].
@@ -114,7 +114,7 @@ impl RunningChild {
         Ok((server, ServerStderr(stderr)))
     }
 
-    /// Its process.
+    /// Returns the process number.
     pub fn pid(&self) -> u32 {
         self.pid.as_raw().cast_unsigned()
     }
@@ -172,7 +172,7 @@ mod tests {
         Ok(())
     }
 
-    /// Starts a shell in a domain, which says what this script does.
+    /// Runs a script with a shell in a domain, and returns its output.
     fn said_in_a_domain(script: &str) -> Result<String, Box<dyn std::error::Error>> {
         let program = OpenProgram::resolve("/bin/sh".as_ref(), &["-c".into(), script.into()], None)?;
         let (server, _stderr) =
@@ -206,7 +206,7 @@ mod tests {
         Ok(())
     }
 
-    /// All that comes from a pipe that does not wait.
+    /// Reads everything that is in a non-blocking pipe.
     fn all(pipe: OwnedFd) -> io::Result<String> {
         use nix::fcntl::{FcntlArg, fcntl};
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::empty()))?;

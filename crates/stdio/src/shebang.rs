@@ -1,4 +1,4 @@
-//! First lines of scripts: what interprets them.
+//! First lines of scripts, and the interpreters that they name.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -14,7 +14,7 @@ const ENV: [&str; 2] = ["/usr/bin/env", "/bin/env"];
 /// The interpreter line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shebang {
-    /// Nothing: a binary, which the kernel understands or refuses.
+    /// No interpreter: a binary, which the kernel understands or refuses.
     None,
     /// A program, with everything after it as one argument.
     Interpreter {
@@ -26,7 +26,7 @@ pub(super) enum Shebang {
         name: OsString,
         arguments: Vec<OsString>,
     },
-    /// A text without a first line of that kind: a shell runs it, as `execvp(3)` has it.
+    /// A text without such a line: `execvp(3)` runs it with a shell.
     Text,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn parse(head: &[u8]) -> Shebang {
     }
 }
 
-/// Returns the program `env` would execute for this argument, if that takes no more than splitting words.
+/// Returns the program that `env` would execute for this argument, if finding it takes no more than splitting words.
 fn looked_up(argument: &[u8]) -> Option<(OsString, Vec<OsString>)> {
     let words = match argument.strip_prefix(b"-S") {
         Some(text) if !text.iter().any(|byte| b"\\'\"$#".contains(byte)) => words(text),

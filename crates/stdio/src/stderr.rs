@@ -1,5 +1,5 @@
-//! The standard error of a server: each byte goes on to that of this process, as it is and at its reader's pace, and a copy of
-//! the latest to an observer, which nothing waits for.
+//! The standard error of a server. Each byte goes to the standard error of this process unchanged, at the pace of its
+//! reader; a copy of the latest bytes goes to an observer, for which nothing waits.
 
 use std::{
     collections::VecDeque,
@@ -17,9 +17,9 @@ use nix::{
 
 /// Bytes read at a time.
 const MAX_READ_BYTES: usize = 16 << 10;
-/// Bytes that wait for the observer.
+/// Most bytes that wait for the observer.
 const MAX_WAITING_BYTES: usize = 256 << 10;
-/// Stack of the thread, which calls little but the kernel.
+/// Stack size of the thread, which does little but system calls.
 const STACK_BYTES: usize = 64 << 10;
 
 /// The end of a pipe on which a server writes its standard error.
@@ -46,17 +46,17 @@ struct WaitingCopy {
 /// A copy of what a server wrote.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct StderrCopy {
-    /// Bytes before these that the observer came too late for.
+    /// Number of bytes before these that the observer missed.
     pub skipped: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
 }
 
 impl ServerStderr {
-    /// Passes everything on in a thread, until no process has the other end any more.
+    /// Forwards everything in a thread, until no process has the other end open.
     ///
     /// # Errors
-    /// Returns an error if there is no thread.
+    /// Returns an error if the thread cannot be started.
     pub fn pass_on(self) -> io::Result<StderrCopies> {
         let shared = Arc::new(SharedCopies::default());
         let copies = StderrCopies(Arc::clone(&shared));
@@ -72,7 +72,7 @@ impl ServerStderr {
 }
 
 impl StderrCopies {
-    /// Waits for the next copy; `None` where nothing comes any more.
+    /// Waits for the next copy. Returns `None` at the end.
     pub fn next_copy(&self) -> Option<StderrCopy> {
         let is_empty = |waiting: &mut WaitingCopy| waiting.bytes.is_empty() && !waiting.is_closed;
         let waited = self.0.changed.wait_while(self.0.lock(), is_empty);
@@ -90,7 +90,7 @@ impl SharedCopies {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a copy. The oldest bytes make way.
+    /// Adds a copy. If there is too much, the oldest bytes are dropped.
     fn add(&self, bytes: &[u8]) {
         let mut waiting = self.lock();
         waiting.bytes.extend(bytes);
@@ -118,19 +118,19 @@ fn pass_on(source: &OwnedFd, copies: &SharedCopies) {
         };
         let bytes = &buffer[..count];
         copies.add(bytes);
-        // A reader that is gone is no reason to end the server, which would be if its own pipe were closed.
+        // If the reader is gone, the server's pipe is still read to the end: closing it could end the server.
         is_read = is_read && write_all(bytes);
     }
 }
 
-/// Writes to standard error, and returns whether it has a reader.
+/// Writes to standard error. Returns false if its reader is gone.
 fn write_all(mut bytes: &[u8]) -> bool {
     let stderr = io::stderr();
     while !bytes.is_empty() {
         match write(&stderr, bytes) {
             Ok(count) => bytes = &bytes[count..],
             Err(Errno::EINTR) => {}
-            // A client may have made its pipe one that does not wait.
+            // A client may have set its pipe to non-blocking mode.
             Err(Errno::EAGAIN) => {
                 let mut ready = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
                 let _woken = poll(&mut ready, PollTimeout::NONE);

@@ -1,4 +1,4 @@
-//! The few system calls of this sense without a safe wrapper.
+//! The few system calls of this crate without a safe wrapper.
 
 #![expect(unsafe_code, reason = "no safe wrapper exists for what is here")]
 
@@ -29,17 +29,17 @@ use nix::{
 
 use super::domain::Domain;
 
-/// At least what segments are aligned to; pages may be larger, and then begin with a segment all the same.
+/// The smallest alignment of segments. Where pages are larger, a segment starts a page as well.
 const PAGE: u64 = 4096;
-/// As many as a program with a few libraries has.
+/// Usual number of segments of a program with a few libraries.
 const SEGMENTS: usize = 32;
-/// For a few system calls, many times over.
+/// Stack size, bytes: many times what a few system calls need.
 const STACK: usize = 64 << 10;
-/// One for the relay, and one for all other threads.
+/// Number of arenas of malloc: one for the relay, and one for all other threads.
 #[cfg(target_env = "gnu")]
 const ARENAS: c_int = 2;
 
-/// Makes two processes of this one.
+/// Forks this process.
 ///
 /// # Errors
 /// As `fork(2)`.
@@ -48,8 +48,8 @@ pub(super) fn divide() -> io::Result<ForkResult> {
     Ok(unsafe { fork() }?)
 }
 
-/// Gives back what was allocated and is free, and what is mapped of the program and its libraries: most of it is not
-/// needed again soon, and what is comes back from the page cache.
+/// Gives free memory back to the kernel, and unmaps the pages of the program and its libraries: most of them are not
+/// needed again soon, and the others come back from the page cache.
 pub(super) fn forget_pages() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number only.
@@ -59,7 +59,7 @@ pub(super) fn forget_pages() {
     let mut segments = Vec::with_capacity(SEGMENTS);
     // SAFETY: the callback has the type it must have, and is given what it takes this for.
     unsafe { libc::dl_iterate_phdr(Some(note_object), (&raw mut segments).cast()) };
-    // Only now: to read where the next object lies brings pages back.
+    // Only after all objects were found: the search reads the headers, which brings pages back.
     for (start, length) in segments {
         // SAFETY: the segment was never writable, so that nothing is lost: its pages are read from the file again. It is
         // still that segment: nothing here unloads a library, and the C library keeps those that it loads itself.
@@ -73,7 +73,7 @@ pub(super) fn forget_pages() {
     }
 }
 
-/// Notes where one object lies that can only be as it is in its file.
+/// Adds the segments of one loaded object that are never changed in memory.
 unsafe extern "C" fn note_object(
     info: *mut libc::dl_phdr_info,
     _size: usize,
@@ -86,7 +86,7 @@ unsafe extern "C" fn note_object(
         let headers = slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into());
         (headers, CStr::from_ptr(object.dlpi_name))
     };
-    // The program has no name, libraries have a path; what is neither is the kernel's.
+    // The program has an empty name, and libraries have a path; any other object is the kernel's.
     if !name.is_empty() && !name.to_bytes().contains(&b'/') {
         return 0;
     }
@@ -101,7 +101,7 @@ unsafe extern "C" fn note_object(
     0
 }
 
-/// Keeps the memory of threads that come and go together: each arena of its own is never given back.
+/// Limits the number of arenas: threads come and go, and the memory of an arena is never given back completely.
 pub(super) fn share_arenas() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes numbers only.
@@ -110,13 +110,13 @@ pub(super) fn share_arenas() {
     }
 }
 
-/// Lets `signal` do again what it does by default.
+/// Restores the default action of a signal.
 pub(super) fn restore_default(number: Signal) {
     // SAFETY: no handler is installed or replaced: the runtime only ignores SIGPIPE.
     let _before = unsafe { signal(number, SigHandler::SigDfl) };
 }
 
-/// The program that a process is to become.
+/// The program that a new process executes.
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) file: File,
@@ -125,17 +125,17 @@ pub(super) struct Image {
     pub(super) stderr: OwnedFd,
     pub(super) arguments: Strings,
     pub(super) environment: Strings,
-    /// Signals that are blocked in it.
+    /// The signals that are blocked in the process.
     pub(super) mask: SigSet,
-    /// The process that starts it, and with which it ends.
+    /// The parent; the process ends when the parent ends.
     pub(super) parent: Pid,
-    /// The Landlock domain that it is to be in.
+    /// The Landlock domain for the process.
     pub(super) domain: Option<Domain>,
-    /// The error because of which it is not in the domain.
+    /// The error because of which the process is not in the domain.
     pub(super) refused_domain: Cell<Option<Errno>>,
 }
 
-/// Text as `execve(2)` takes it: made before there is a process that may not allocate.
+/// Texts in the form for `execve(2)`, built before the new process exists, which may not allocate.
 #[derive(Debug)]
 pub(super) struct Strings {
     pointers: Vec<*const c_char>,
@@ -152,11 +152,11 @@ impl Strings {
     }
 }
 
-/// Starts a process that becomes `image`. Until then it borrows this one's memory, which would otherwise be marked to be
-/// copied, and then be copied where this process goes on to write.
+/// Starts a process that executes `image`. Until then the process shares this one's memory: a fork would have to mark
+/// the memory for copying, and copy the pages that this process writes.
 ///
 /// # Errors
-/// As `clone(2)` and what the process calls before it is `image`; then it is gone.
+/// Returns the errors of `clone(2)` and of the calls before the execution; the process is gone then.
 pub(super) fn start(image: &Image) -> io::Result<Pid> {
     let failure = Cell::new(None);
     let mut stack = vec![0; STACK];
@@ -176,13 +176,13 @@ pub(super) fn start(image: &Image) -> io::Result<Pid> {
     Err(errno.into())
 }
 
-/// Lets `command` enter a Landlock domain before it becomes its program.
+/// Makes `command` enter a Landlock domain before it executes its program.
 pub(super) fn enter_before_exec(ruleset: OwnedFd, command: &mut Command) -> &mut Command {
     // SAFETY: makes system calls only, which allocate and lock nothing.
     unsafe { command.pre_exec(move || enter(&ruleset).map_err(io::Error::from)) }
 }
 
-/// Returns the version of Landlock that the kernel has; `None` where it has none, or has it switched off.
+/// Returns the version of Landlock in the kernel. Returns `None` if the kernel has none, or has it switched off.
 pub(super) fn landlock_version() -> Option<u8> {
     /// `LANDLOCK_CREATE_RULESET_VERSION`
     const VERSION: c_int = 1;
@@ -198,7 +198,8 @@ pub(super) fn landlock_version() -> Option<u8> {
     u8::try_from(version).ok().filter(|version| *version > 0)
 }
 
-/// Enters a Landlock domain, for good. Who may not as it is gives up rights that programs would add to its own.
+/// Enters a Landlock domain, irrevocably. A process without the privilege to do so first gives up the rights that
+/// set-user-ID programs would add (`no_new_privs`).
 fn enter(ruleset: &OwnedFd) -> nix::Result<()> {
     match restrict(ruleset) {
         Err(Errno::EPERM) => {
@@ -216,7 +217,7 @@ fn restrict(ruleset: &OwnedFd) -> nix::Result<()> {
 }
 
 impl Image {
-    /// Returns why that failed.
+    /// Executes the program, and returns the error if that failed.
     fn execute(&self) -> Errno {
         if let Err(errno) = self.prepare() {
             return errno;
@@ -228,7 +229,8 @@ impl Image {
         if errno != Errno::ENOENT {
             return errno;
         }
-        // What binfmt_misc interprets is opened by the interpreter, through the descriptor.
+        // A program of binfmt_misc is opened by its interpreter through this descriptor, so the descriptor has to stay
+        // open.
         // SAFETY: takes numbers only.
         unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETFD, 0) };
         self.execveat()
@@ -247,7 +249,7 @@ impl Image {
                 return Err(errno);
             }
         }
-        // The runtime ignores it, and no program expects that.
+        // The Rust runtime ignores SIGPIPE, which no program expects.
         restore_default(Signal::SIGPIPE);
         prctl::set_pdeathsig(Signal::SIGKILL)?;
         self.mask.thread_set_mask()

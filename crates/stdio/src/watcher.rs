@@ -1,5 +1,5 @@
-//! The process that the client started: it passes signals on to the one that relays, ends as that ends, and
-//! leaves nothing behind. Where it is killed, the other sees that and does the same.
+//! The watcher: the process that the client started. It passes signals on to the relaying process, ends like that, and
+//! leaves no process behind. If the watcher is killed, the relaying process notices, and ends too.
 
 use std::{
     fs::OpenOptions,
@@ -23,15 +23,15 @@ use super::{
     sys,
 };
 
-/// The time before memory is given back: meanwhile the other process and the server start, and need the time.
+/// The time before memory is given back: during the start, the other process and the server need the processor.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// The one of the two processes that this is from now on.
+/// The role of this process after the division.
 #[derive(Debug)]
 pub enum WrapperProcess {
-    /// The one the client knows; the other has ended like this.
+    /// The watcher, which the client knows; the relaying process has ended like this.
     Watcher(ProcessEnd),
-    /// The one that relays.
+    /// The relaying process.
     Relay(Box<RelayProcess>),
 }
 
@@ -54,7 +54,8 @@ pub(super) enum WatcherMessage {
     Gone,
 }
 
-/// Makes two processes of this one, which must have one thread. Returns in the first when the second has ended.
+/// Divides this process, which must have one thread, into two. In the watcher, it returns after the relaying process
+/// has ended.
 ///
 /// # Errors
 /// As `fork(2)`, `pipe(2)` and `signalfd(2)`.
@@ -80,7 +81,7 @@ pub fn divide() -> io::Result<WrapperProcess> {
 }
 
 fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<ProcessEnd> {
-    // The pipes are the other's: it must be the only one to hold them open.
+    // The relaying process must be the only one that holds the pipes open.
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&nothing)?;
     dup2_stdout(&nothing)?;
@@ -110,7 +111,7 @@ fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<ProcessEnd> {
     }
 }
 
-/// Until then, or for as long as it takes.
+/// Returns the time until `until`, or an endless one.
 fn patience(until: Option<Instant>) -> PollTimeout {
     until.map_or(PollTimeout::NONE, |until| {
         let left = until.saturating_duration_since(Instant::now());
@@ -122,16 +123,16 @@ fn pass_on(tell: &OwnedFd, signal: Signal) {
     if !PASSED_ON.contains(&signal) {
         return;
     }
-    // Full where the other does not read any more: it has thousands of signals to pass on already.
+    // The pipe is full only if the relaying process does not read it: thousands of signals wait then.
     let _told = write(tell, &[(signal as i32).to_le_bytes()[0]]);
     if signal == Signal::SIGTSTP {
-        // What the client's shell waits for.
+        // The client's shell waits for this process to stop.
         let _stopped = raise(Signal::SIGSTOP);
     }
 }
 
 impl RelayProcess {
-    /// Signals that were blocked before, and are to be in the server.
+    /// Returns the signal mask from before, which the server is to have.
     pub const fn mask(&self) -> SigSet {
         self.mask
     }
@@ -143,7 +144,7 @@ impl RelayProcess {
 
     /// Reads a message of the watcher; `now` is the time since some start.
     pub(super) fn listen(&mut self, now: Duration) -> io::Result<WatcherMessage> {
-        // Before anything the watcher tells: what came to the group came here first.
+        // Signals to the group came here before the watcher could report them, so they are read first.
         self.take_signals(now)?;
         let mut signals = Vec::new();
         let mut numbers = [0; 64];

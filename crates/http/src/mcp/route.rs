@@ -44,7 +44,7 @@ pub(super) enum Document {
     /// Metadata of the authorization server ([RFC 8414](https://www.rfc-editor.org/rfc/rfc8414)), if that is the server
     /// itself.
     AuthorizationServer,
-    /// The same, as OpenID Connect names it.
+    /// The same metadata at the path of OpenID Connect.
     OpenidConfiguration,
 }
 
