@@ -8,6 +8,7 @@
 )]
 
 pub mod proxied;
+pub mod reader;
 pub mod report;
 pub mod sample;
 pub mod site;

@@ -17,6 +17,8 @@ use crate::{
 pub(crate) enum Bench {
     /// connect(2) with the kernel programs attached; needs root
     Connect(Options),
+    /// Starts of programs and servers, how long a changed server runs, and what large packages cost; needs root
+    Exec(ExecOptions),
     /// Calls of MCP over HTTP with `mcpmon proxy` between, against a bare reverse proxy
     Http(Options),
     /// Requests to a model with `mcpmon proxy` between, against a bare reverse proxy
@@ -36,6 +38,19 @@ pub(crate) struct Options {
     gate: bool,
     /// Rounds to take medians over
     #[arg(long, default_value_t = 40)]
+    rounds: u32,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExecOptions {
+    /// Measure this only: start, rungs, ring or packages; several times for several
+    #[arg(long = "part", value_name = "PART")]
+    parts: Vec<String>,
+    /// Exit with 1 where a target is missed by more than the noise
+    #[arg(long)]
+    gate: bool,
+    /// Rounds to take medians over
+    #[arg(long, default_value_t = 20)]
     rounds: u32,
 }
 
@@ -77,6 +92,7 @@ pub(crate) struct LlmOptions {
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode> {
     match bench {
         Bench::Connect(options) => in_kernel("connect", options),
+        Bench::Exec(options) => exec(options),
         Bench::Http(options) => http(options),
         Bench::Llm(options) => llm(options),
         Bench::Stdio(options) => stdio(options),
@@ -91,6 +107,19 @@ fn in_kernel(name: &str, options: &Options) -> Result<ExitCode> {
     build(&["mcpmon-bench"])?;
     let mut bench = shell::command(program(name));
     measured(&mut bench, name, options);
+    run::as_root(bench)
+}
+
+/// The benchmark of starts, with a daemon of its own.
+fn exec(ExecOptions { parts, gate, rounds }: &ExecOptions) -> Result<ExitCode> {
+    build_ebpf::run()?;
+    build(&["mcpmon-bench", "mcpmon"])?;
+    let mut bench = shell::command(program("exec"));
+    for part in parts {
+        bench.args(["--part", part]);
+    }
+    let (gate, rounds) = (*gate, *rounds);
+    measured(&mut bench, "exec", &Options { gate, rounds });
     run::as_root(bench)
 }
 

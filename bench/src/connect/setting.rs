@@ -1,29 +1,21 @@
-//! The sensor with the lists that are measured, and a reader that empties its rings as the daemon's does.
+//! The sensor with the lists that are measured.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddrV4},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::JoinHandle,
     time::Duration,
 };
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
+use mcpmon_bench::reader::Reader;
 use mcpmon_kernel::{
     addresses::{AddressTables, Enforcement},
-    rings::Rings,
     sensor::{Attached, Sensor},
 };
 use mcpmon_policy::{
     Cidr, NetworkPolicy, NetworkRule, Policy, RuleAction, Scope,
     network::table::{Numbering, ResolvedNames, compile},
 };
-use nix::{
-    sched::{CpuSet, sched_setaffinity},
-    unistd::Pid,
-};
+use nix::sched::CpuSet;
 use serde::Serialize;
 
 /// Entries of a long list.
@@ -83,8 +75,7 @@ fn rule(action: RuleAction, cidrs: Vec<Cidr>, ports: Vec<u16>) -> NetworkRule {
 pub(crate) struct WithSensor {
     attached: Attached,
     addresses: AddressTables,
-    reader: JoinHandle<Result<u64>>,
-    stopped: Arc<AtomicBool>,
+    reader: Reader,
     events_expected: bool,
 }
 
@@ -97,19 +88,10 @@ impl WithSensor {
             attached,
             ..
         } = Sensor::start(&[])?;
-        let stopped = Arc::new(AtomicBool::new(false));
-        let reader = std::thread::spawn({
-            let stopped = Arc::clone(&stopped);
-            move || {
-                sched_setaffinity(Pid::from_raw(0), &processors)?;
-                read(rings, &stopped)
-            }
-        });
         Ok(Self {
             attached,
             addresses,
-            reader,
-            stopped,
+            reader: Reader::start(rings, processors),
             events_expected: false,
         })
     }
@@ -137,26 +119,12 @@ impl WithSensor {
     /// Detaches, and makes sure that the events that were to be measured were there.
     pub(crate) fn stop(self) -> Result<()> {
         drop(self.attached);
-        self.stopped.store(true, Ordering::Relaxed);
-        let read = self
-            .reader
-            .join()
-            .map_err(|_panic| anyhow!("the reader of the rings panicked"))??;
+        let read = self.reader.stop()?;
         if self.events_expected && read == 0 {
             anyhow::bail!("no event came: what was measured is not what was meant");
         }
         Ok(())
     }
-}
-
-/// Reads until told to stop; returns how many records came.
-fn read(mut rings: Rings, stopped: &AtomicBool) -> Result<u64> {
-    let mut records = 0;
-    while !stopped.load(Ordering::Relaxed) {
-        rings.wait(None)?;
-        rings.drain(|_| records += 1);
-    }
-    Ok(records)
 }
 
 #[cfg(test)]

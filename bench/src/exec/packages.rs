@@ -1,0 +1,208 @@
+//! What the files of a package cost its server's start: packages of one, a thousand and ten thousand files of code.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use mcpmon_bench::median;
+use mcpmon_e2e::{daemon::Daemon, host::Host, json::text, servers, site::Site, wait};
+use serde::Serialize;
+
+use crate::{
+    site,
+    witness::{Witness, now},
+};
+
+const SIZES: [usize; 3] = [1, 1000, 10_000];
+/// Starts of each kind.
+const STARTS: usize = 5;
+/// Files in a directory.
+const MAX_IN_DIRECTORY: usize = 100;
+/// For so long a server runs while it is looked at.
+const LONG: Duration = Duration::from_secs(30);
+/// A digest of a younger file is not kept.
+const SETTLED: Duration = Duration::from_secs(3);
+const SCRIPT: &str = include_str!("witness.py");
+
+/// Medians, in milliseconds, and what the daemon needs.
+#[derive(Debug, Serialize)]
+pub(crate) struct Package {
+    pub(crate) files: usize,
+    /// SHA-256 of the files by `sha256sum`.
+    pub(crate) sha256sum: f64,
+    /// Until the server acts, without mcpmon.
+    pub(crate) without: f64,
+    /// The same with the daemon, which knows the digests.
+    pub(crate) known: f64,
+    /// With one that reads all files again.
+    pub(crate) anew: f64,
+    /// Watches that the daemon has while the server starts.
+    pub(crate) watches: usize,
+    /// Resident memory of the daemon in MiB, before the first start.
+    pub(crate) before: f64,
+    /// After the last.
+    pub(crate) after: f64,
+}
+
+/// A Python package that serves.
+struct Module {
+    module: String,
+    files: Vec<PathBuf>,
+    directory: PathBuf,
+}
+
+pub(crate) fn measure(host: &Host) -> Result<Vec<Package>> {
+    SIZES.iter().map(|files| package(host, *files)).collect()
+}
+
+fn package(host: &Host, files: usize) -> Result<Package> {
+    let site = Site::new(&site::policy("block"))?;
+    let module = Module::write(&site.path("modules"), files)?;
+    let witness = Witness::new()?;
+    let alone = many(|| module.sha256sum())?;
+    let without = many(|| module.act(&witness))?;
+    let daemon = Daemon::start_at(host, site)?;
+    let before = memory(&daemon)?;
+    module.pin(&daemon, &witness)?;
+    thread::sleep(SETTLED);
+    // It reads again what was too young at the pin.
+    let watches = module.run(&witness, || watches(&daemon))?.1;
+    let known = many(|| module.act(&witness))?;
+    let anew = many(|| {
+        module.touch()?;
+        module.act(&witness)
+    })?;
+    let after = memory(&daemon)?;
+    let held = site::counter(&daemon, "exec_held")?;
+    let expected = 2 * STARTS as u64 + 1;
+    ensure!(
+        held == expected,
+        "the kernel stopped {held} starts, not {expected}"
+    );
+    site::end(daemon)?;
+    Ok(Package {
+        files,
+        sha256sum: alone,
+        without,
+        known,
+        anew,
+        watches,
+        before,
+        after,
+    })
+}
+
+fn many(mut measure: impl FnMut() -> Result<f64>) -> Result<f64> {
+    let samples = (0..STARTS).map(|_| measure()).collect::<Result<Vec<_>>>()?;
+    Ok(median(&samples))
+}
+
+impl Module {
+    /// Writes it below `directory`, its main file among so many.
+    fn write(directory: &Path, files: usize) -> Result<Self> {
+        let module = servers::name().replace('-', "_");
+        let package = directory.join(&module);
+        fs::create_dir_all(&package)?;
+        let main = package.join("__main__.py");
+        fs::write(&main, SCRIPT)?;
+        let mut written = vec![main];
+        for number in 1..files {
+            let part = package.join(format!("part{}", number / MAX_IN_DIRECTORY));
+            fs::create_dir_all(&part)?;
+            let file = part.join(format!("module{number}.py"));
+            fs::write(&file, format!("NUMBER = {number}\n"))?;
+            written.push(file);
+        }
+        Ok(Self {
+            module,
+            files: written,
+            directory: directory.to_owned(),
+        })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("python3");
+        command
+            .args(["-m", &self.module])
+            .env("PYTHONPATH", &self.directory);
+        command
+    }
+
+    /// Starts it until the daemon has pinned it.
+    fn pin(&self, daemon: &Daemon, witness: &Witness) -> Result<()> {
+        let mut first = witness.start(self.command(), LONG)?;
+        let started = daemon.start_of(&self.module.replace('_', "-"), 1)?;
+        first.kill()?;
+        first.wait()?;
+        ensure!(text(&started, "pin") == "pinned", "it is not pinned: {started}");
+        Ok(())
+    }
+
+    /// Milliseconds until it acts.
+    fn act(&self, witness: &Witness) -> Result<f64> {
+        Ok(self.run(witness, || Ok(()))?.0)
+    }
+
+    /// The same, and what is looked at while it runs.
+    fn run<T>(&self, witness: &Witness, look: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
+        let started = now()?;
+        let mut server = witness.start(self.command(), LONG)?;
+        let acts = wait::until("the server to run", || witness.act_since(started));
+        let seen = look();
+        server.kill()?;
+        server.wait()?;
+        Ok((acts?, seen?))
+    }
+
+    /// Other times, which make all digests unknown.
+    fn touch(&self) -> Result<()> {
+        for file in &self.files {
+            File::options()
+                .append(true)
+                .open(file)?
+                .set_modified(SystemTime::now())?;
+        }
+        Ok(())
+    }
+
+    /// Milliseconds that another program takes.
+    fn sha256sum(&self) -> Result<f64> {
+        let started = Instant::now();
+        let status = Command::new("sha256sum")
+            .args(&self.files)
+            .stdout(Stdio::null())
+            .status()?;
+        ensure!(status.success(), "sha256sum ended with {status}");
+        Ok(started.elapsed().as_secs_f64() * 1e3)
+    }
+}
+
+/// Mebibytes of the daemon that are resident.
+fn memory(daemon: &Daemon) -> Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid()))?;
+    let resident = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|line| line.split_whitespace().next())
+        .context("no VmRSS")?;
+    Ok(resident.parse::<f64>()? / 1024.0)
+}
+
+/// Files and directories that the daemon watches.
+fn watches(daemon: &Daemon) -> Result<usize> {
+    let mut watches = 0;
+    for entry in fs::read_dir(format!("/proc/{}/fdinfo", daemon.pid()))? {
+        // A descriptor may be closed meanwhile.
+        let information = fs::read_to_string(entry?.path()).unwrap_or_default();
+        watches += information
+            .lines()
+            .filter(|line| line.starts_with("inotify "))
+            .count();
+    }
+    Ok(watches)
+}

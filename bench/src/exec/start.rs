@@ -1,0 +1,185 @@
+//! The cost of a start: a small static program without mcpmon, with the kernel programs alone, with the daemon, and as a
+//! pinned server that is stopped for its comparison; and without mcpmon again.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use aya::sys::{Stats, enable_stats};
+use mcpmon_bench::{median, reader::Reader};
+use mcpmon_e2e::{daemon::Daemon, host::Host, site::Site};
+use mcpmon_kernel::sensor::{Attached, Sensor};
+use nix::{
+    sched::{CpuSet, sched_getaffinity},
+    unistd::Pid,
+};
+use serde::Serialize;
+
+use crate::{
+    site,
+    witness::{Server, Witness},
+};
+
+/// A held start takes much longer than others.
+const HELD_SHARE: u32 = 10;
+
+/// What stands between a start and the program's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Setting {
+    /// The kernel programs, and a reader of their records that looks at nothing.
+    Programs,
+    /// The daemon; the program is no server.
+    Daemon,
+    /// The daemon; the program is a pinned server, stopped by the kernel until it was compared.
+    Held,
+}
+
+impl Setting {
+    pub(crate) const ALL: [Self; 3] = [Self::Programs, Self::Daemon, Self::Held];
+}
+
+/// Medians of one round, in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round {
+    pub(crate) before: f64,
+    /// In the order of [`Setting::ALL`].
+    pub(crate) with: [f64; 3],
+    pub(crate) after: f64,
+}
+
+/// Nanoseconds of a run of each program that runs for a start, by the kernel's clock.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Programs(pub(crate) Vec<(&'static str, f64)>);
+
+const PROGRAMS: [&str; 3] = ["process_exec", "process_fork", "process_exit"];
+
+/// The program, and who measures it.
+struct Bench {
+    witness: Witness,
+    server: Server,
+    ordinary: PathBuf,
+    starts: u32,
+}
+
+/// Measures in this number of rounds.
+pub(crate) fn measure(host: &Host, rounds: u32, starts: u32) -> Result<(Vec<Round>, Programs)> {
+    let site = Site::new(&site::policy("block"))?;
+    let directory = site.path("");
+    let server = Server::native(&directory)?;
+    let bench = Bench {
+        witness: Witness::new()?,
+        ordinary: server.ordinary(&directory)?,
+        server,
+        starts,
+    };
+    let daemon = Daemon::start_at(host, site)?;
+    bench.server.pin(&daemon, &bench.witness)?;
+    let mut site = site::end(daemon)?;
+    let mut measured = Vec::new();
+    for _ in 0..rounds {
+        let round;
+        (round, site) = bench.round(host, site)?;
+        measured.push(round);
+    }
+    Ok((measured, bench.programs()?))
+}
+
+impl Bench {
+    fn round(&self, host: &Host, site: Site) -> Result<(Round, Site)> {
+        let before = self.ordinary(self.starts)?;
+        let (attached, reader) = attach()?;
+        let programs = self.ordinary(self.starts)?;
+        detach(attached, reader)?;
+        let daemon = Daemon::start_at(host, site)?;
+        let with_daemon = self.ordinary(self.starts)?;
+        let held_before = site::counter(&daemon, "exec_held")?;
+        let starts = self.starts.div_ceil(HELD_SHARE);
+        let held = self.starts(|| self.server.command(), starts)?;
+        let held_starts = site::counter(&daemon, "exec_held")? - held_before;
+        ensure!(
+            held_starts == u64::from(starts),
+            "the kernel stopped {held_starts} of {starts} starts: what was measured is not what was meant"
+        );
+        let site = site::end(daemon)?;
+        let round = Round {
+            before,
+            with: [programs, with_daemon, held],
+            after: self.ordinary(self.starts)?,
+        };
+        Ok((round, site))
+    }
+
+    fn ordinary(&self, starts: u32) -> Result<f64> {
+        self.starts(|| Command::new(&self.ordinary), starts)
+    }
+
+    /// The median of a start until its end is known.
+    fn starts(&self, command: impl Fn() -> Command, starts: u32) -> Result<f64> {
+        let mut samples = Vec::new();
+        for _ in 0..starts {
+            let started = Instant::now();
+            let status = self.witness.start(command(), Duration::ZERO)?.wait()?;
+            samples.push(started.elapsed().as_secs_f64() * 1e6);
+            ensure!(
+                status.success(),
+                "a start that nothing forbids ended with {status}"
+            );
+        }
+        Ok(median(&samples))
+    }
+
+    /// Measured apart from the starts: keeping these statistics costs time itself.
+    fn programs(&self) -> Result<Programs> {
+        let _enabled = enable_stats(Stats::RunTime).context("the kernel keeps no statistics of programs")?;
+        let (attached, reader) = attach()?;
+        let before = runs(&attached)?;
+        self.ordinary(self.starts)?;
+        let after = runs(&attached)?;
+        detach(attached, reader)?;
+        let each = PROGRAMS.iter().zip(before.iter().zip(&after));
+        Ok(Programs(
+            each.map(|(name, (before, after))| {
+                let runs = (after.0 - before.0).max(1);
+                (*name, (after.1 - before.1).as_nanos() as f64 / runs as f64)
+            })
+            .collect(),
+        ))
+    }
+}
+
+fn runs(attached: &Attached) -> Result<Vec<(u64, Duration)>> {
+    let runs = PROGRAMS.iter().map(|name| attached.runs(name));
+    Ok(runs.collect::<Result<_, _>>()?)
+}
+
+fn attach() -> Result<(Attached, Reader)> {
+    let Sensor { rings, attached, .. } = Sensor::start(&[])?;
+    Ok((attached, Reader::start(rings, processors()?)))
+}
+
+/// Detaches, and makes sure that there was something to be measured.
+fn detach(attached: Attached, reader: Reader) -> Result<()> {
+    drop(attached);
+    ensure!(
+        reader.stop()? > 0,
+        "no record came: what was measured is not what was meant"
+    );
+    Ok(())
+}
+
+fn processors() -> Result<CpuSet> {
+    sched_getaffinity(Pid::from_raw(0)).context("could not ask for the processors to run on")
+}
+
+/// Starts a program that is not watched, for who wants many starts.
+pub(crate) fn start_and_wait(program: &Path, argument: &str) -> Result<()> {
+    Command::new(program)
+        .arg(argument)
+        .status()
+        .with_context(|| program.display().to_string())?;
+    Ok(())
+}
