@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use mcpmon_bench::median;
 use mcpmon_e2e::{daemon::Daemon, host::Host, json::text, servers, site::Site, wait};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     site,
@@ -27,7 +28,7 @@ const MAX_IN_DIRECTORY: usize = 100;
 const LONG: Duration = Duration::from_secs(30);
 /// A digest of a younger file is not kept.
 const SETTLED: Duration = Duration::from_secs(3);
-const SCRIPT: &str = include_str!("witness.py");
+const SCRIPT: &str = include_str!("witness.js");
 
 /// Medians, in milliseconds, and what the daemon needs.
 #[derive(Debug, Serialize)]
@@ -49,11 +50,11 @@ pub(crate) struct Package {
     pub(crate) after: f64,
 }
 
-/// A Python package that serves.
-struct Module {
-    module: String,
+/// A package of npm that serves.
+struct Installed {
+    name: String,
+    script: PathBuf,
     files: Vec<PathBuf>,
-    directory: PathBuf,
 }
 
 pub(crate) fn measure(host: &Host) -> Result<Vec<Package>> {
@@ -62,20 +63,20 @@ pub(crate) fn measure(host: &Host) -> Result<Vec<Package>> {
 
 fn package(host: &Host, files: usize) -> Result<Package> {
     let site = Site::new(&site::policy("block"))?;
-    let module = Module::write(&site.path("modules"), files)?;
+    let package = Installed::write(&site.path("project"), files)?;
     let witness = Witness::new()?;
-    let alone = many(|| module.sha256sum())?;
-    let without = many(|| module.act(&witness))?;
+    let alone = many(|| package.sha256sum())?;
+    let without = many(|| package.act(&witness))?;
     let daemon = Daemon::start_at(host, site)?;
     let before = memory(&daemon)?;
-    module.pin(&daemon, &witness)?;
+    package.pin(&daemon, &witness)?;
     thread::sleep(SETTLED);
     // It reads again what was too young at the pin.
-    let watches = module.run(&witness, || watches(&daemon))?.1;
-    let known = many(|| module.act(&witness))?;
+    let watches = package.run(&witness, || watches(&daemon))?.1;
+    let known = many(|| package.act(&witness))?;
     let anew = many(|| {
-        module.touch()?;
-        module.act(&witness)
+        package.touch()?;
+        package.act(&witness)
     })?;
     let after = memory(&daemon)?;
     let held = site::counter(&daemon, "exec_held")?;
@@ -102,41 +103,41 @@ fn many(mut measure: impl FnMut() -> Result<f64>) -> Result<f64> {
     Ok(median(&samples))
 }
 
-impl Module {
-    /// Writes it below `directory`, its main file among so many.
+impl Installed {
+    /// Writes it as npm does below `directory`, its entry among so many.
     fn write(directory: &Path, files: usize) -> Result<Self> {
-        let module = servers::name().replace('-', "_");
-        let package = directory.join(&module);
+        let name = servers::name();
+        let package = directory.join("node_modules").join(&name);
         fs::create_dir_all(&package)?;
-        let main = package.join("__main__.py");
-        fs::write(&main, SCRIPT)?;
-        let mut written = vec![main];
+        let about = json!({"name": name, "version": "1.0.0", "bin": "index.js"});
+        fs::write(package.join("package.json"), about.to_string())?;
+        let script = package.join("index.js");
+        fs::write(&script, SCRIPT)?;
+        let mut written = vec![script.clone()];
         for number in 1..files {
             let part = package.join(format!("part{}", number / MAX_IN_DIRECTORY));
             fs::create_dir_all(&part)?;
-            let file = part.join(format!("module{number}.py"));
-            fs::write(&file, format!("NUMBER = {number}\n"))?;
+            let file = part.join(format!("module{number}.js"));
+            fs::write(&file, format!("exports.number = {number};\n"))?;
             written.push(file);
         }
         Ok(Self {
-            module,
+            name,
+            script,
             files: written,
-            directory: directory.to_owned(),
         })
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new("python3");
-        command
-            .args(["-m", &self.module])
-            .env("PYTHONPATH", &self.directory);
+        let mut command = Command::new("node");
+        command.arg(&self.script);
         command
     }
 
     /// Starts it until the daemon has pinned it.
     fn pin(&self, daemon: &Daemon, witness: &Witness) -> Result<()> {
         let mut first = witness.start(self.command(), LONG)?;
-        let started = daemon.start_of(&self.module.replace('_', "-"), 1)?;
+        let started = daemon.start_of(&self.name, 1)?;
         first.kill()?;
         first.wait()?;
         ensure!(text(&started, "pin") == "pinned", "it is not pinned: {started}");

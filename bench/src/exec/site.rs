@@ -19,7 +19,7 @@ pub(crate) fn policy(on_change: &str) -> String {
 
 /// Its turn on this host.
 pub(crate) fn host() -> Result<Host> {
-    Host::take(&["cc", "python3", "sha256sum"])?.context("it cannot be measured here")
+    Host::take(&["cc", "python3", "node", "sha256sum"])?.context("it cannot be measured here")
 }
 
 /// Ends a daemon and removes what it left in the kernel.

@@ -36,7 +36,7 @@ pub(crate) struct Server {
     /// What it was first.
     original: PathBuf,
     /// What is before the file in its command line.
-    interpreter: Option<&'static str>,
+    interpreter: Option<PathBuf>,
 }
 
 impl Server {
@@ -57,13 +57,13 @@ impl Server {
 
     /// A Python script.
     pub(crate) fn script(directory: &Path) -> Result<Self> {
-        let server = Self::at(directory, Some("python3"));
+        let server = Self::at(directory, Some(python()?));
         fs::write(&server.original, SCRIPT)?;
         server.restore()?;
         Ok(server)
     }
 
-    fn at(directory: &Path, interpreter: Option<&'static str>) -> Self {
+    fn at(directory: &Path, interpreter: Option<PathBuf>) -> Self {
         let name = servers::name();
         Self {
             file: directory.join(&name),
@@ -94,7 +94,7 @@ impl Server {
 
     /// The command that starts it.
     pub(crate) fn command(&self) -> Command {
-        let Some(interpreter) = self.interpreter else {
+        let Some(interpreter) = &self.interpreter else {
             return Command::new(&self.file);
         };
         let mut command = Command::new(interpreter);
@@ -111,6 +111,16 @@ impl Server {
         ensure!(text(&started, "pin") == "pinned", "it is not pinned: {started}");
         Ok(())
     }
+}
+
+/// Python itself: what is on the search path may be a script that looks for it.
+fn python() -> Result<PathBuf> {
+    let said = Command::new("python3")
+        .args(["-c", "import sys; print(sys.executable)"])
+        .output()
+        .context("cannot run python3")?;
+    ensure!(said.status.success(), "python3 ended with {}", said.status);
+    Ok(String::from_utf8(said.stdout)?.trim_end().into())
 }
 
 /// The descriptor and the socket by which servers tell that they run.
