@@ -1,5 +1,5 @@
-//! The costs of starts: what the programs at exec add to one, how long a changed server runs on each rung, what the ring of
-//! processes takes, and what a large package costs.
+//! The costs of starts: the time that the programs at exec and the daemon add, the time for which a changed server runs on
+//! each rung, the room in the ring of processes, and the share of large packages.
 
 #![expect(
     clippy::disallowed_methods,
@@ -42,13 +42,13 @@ struct Options {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// What a start costs
+    /// The cost of a start
     Start,
-    /// How long a changed server runs
+    /// The time for which a changed server runs
     Rungs,
-    /// What the ring of processes takes
+    /// The room in the ring of processes
     Ring,
-    /// What the files of a package cost
+    /// The cost of a package's files
     Packages,
 }
 

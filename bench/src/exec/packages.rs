@@ -1,4 +1,4 @@
-//! What the files of a package cost its server's start: packages of one, a thousand and ten thousand files of code.
+//! The cost of a package's files for its server's start: packages of one, a thousand and ten thousand files of code.
 
 use std::{
     fs::{self, File},

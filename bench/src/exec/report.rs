@@ -22,7 +22,7 @@ pub(crate) struct Report {
     pub(crate) packages: Option<Vec<Package>>,
 }
 
-/// What a start costs.
+/// The cost of a start.
 #[derive(Debug, Serialize)]
 pub(crate) struct Starts {
     rounds: usize,
@@ -46,7 +46,7 @@ struct StartRow {
     interval: Interval,
 }
 
-/// How much of a start the kernel programs may take.
+/// The share of a start that the kernel programs may take.
 const PROGRAMS: Target = Target(1.01);
 
 impl Starts {
@@ -133,7 +133,7 @@ impl fmt::Display for Starts {
     }
 }
 
-/// How long changed servers run, and how much later unchanged ones act.
+/// The times for which changed servers run, and the delays until unchanged ones act.
 #[derive(Debug, Serialize)]
 pub(crate) struct Rungs {
     rounds: usize,
@@ -156,7 +156,7 @@ struct RungRow {
     ran: usize,
     /// Those that sent a datagram.
     sent: usize,
-    /// How long those that ran did so.
+    /// The time for which those that ran did so.
     running: Spread,
     /// Those that were killed.
     killed: usize,

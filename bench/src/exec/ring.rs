@@ -1,4 +1,4 @@
-//! How much the ring of processes takes: starts until the first lost record while nobody reads, and records lost while the
+//! The room in the ring of processes: starts until the first lost record while nobody reads, and records lost while the
 //! daemon reads and programs are started as fast as this host can.
 
 use std::{

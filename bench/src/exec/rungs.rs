@@ -1,4 +1,4 @@
-//! How long a changed server runs on each rung of the ladder, and how much later an unchanged one acts.
+//! The time for which a changed server runs on each rung of the ladder, and the delay until an unchanged one acts.
 
 use std::time::Duration;
 

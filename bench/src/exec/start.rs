@@ -26,7 +26,7 @@ use crate::{
 /// A held start takes much longer than others.
 const HELD_SHARE: u32 = 10;
 
-/// What stands between a start and the program's end.
+/// The work between a start and the program's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Setting {

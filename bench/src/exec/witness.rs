@@ -33,9 +33,9 @@ pub(crate) struct Server {
     /// Its id.
     pub(crate) name: String,
     file: PathBuf,
-    /// What it was first.
+    /// Its content at first, in another file.
     original: PathBuf,
-    /// What is before the file in its command line.
+    /// The program that runs it, where it is a script.
     interpreter: Option<PathBuf>,
 }
 
