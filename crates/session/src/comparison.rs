@@ -1,4 +1,4 @@
-//! The wait of a wrapper for the daemon's comparison of its server with the pins.
+//! The wait of a wrapper for the daemon's comparison of a server's files with its pins.
 
 use std::{
     thread,
@@ -18,7 +18,7 @@ pub(super) const MAX_COMPARISON: Duration = Duration::from_secs(60);
 /// The pause before the question is asked again if the conversation broke off.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A question to the daemon: whether a server may go on.
+/// A question to the daemon: whether a server may continue.
 #[derive(Debug)]
 pub struct Comparison {
     link: Link,
@@ -29,7 +29,7 @@ pub struct Comparison {
 /// The outcome of the daemon's comparison of a server's files with its pins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComparisonOutcome {
-    /// The server may go on.
+    /// The server may continue.
     Passed,
     /// The daemon refuses it.
     Refused(Denial),
@@ -48,7 +48,7 @@ impl Comparison {
         }
     }
 
-    /// Waits for it.
+    /// Waits for the answer.
     pub fn wait(self) -> ComparisonOutcome {
         let Self {
             link,
@@ -64,7 +64,8 @@ impl Comparison {
             match link.fate(process, left) {
                 Ok(None) => return ComparisonOutcome::Passed,
                 Ok(Some(denial)) => return ComparisonOutcome::Refused(denial),
-                // A daemon that is busy is there; one that ended is started again, or is not there the next time.
+                // A daemon that is busy is running, so ask again. One that ended is started again, or is found missing
+                // the next time.
                 Err(LinkError::Io { .. }) => thread::sleep(PAUSE.min(left)),
                 Err(error @ (LinkError::NotRunning(_) | LinkError::Refused(_))) => {
                     return ComparisonOutcome::Unanswered(error.to_string());
@@ -81,7 +82,8 @@ mod tests {
     use super::*;
     use crate::link::tests::{joined, said};
 
-    /// A question with this patience, the daemon's end of the wrapper's connection, and the daemon's socket.
+    /// A question with this patience, the daemon's end of the wrapper's connection, and the listener at the daemon's
+    /// socket.
     fn question(
         directory: &tempfile::TempDir,
         patience: Duration,
@@ -102,7 +104,7 @@ mod tests {
     fn a_daemon_that_compares_for_too_long_is_late() {
         let directory = tempfile::tempdir().expect("a directory");
         let (comparison, _daemon, listener) = question(&directory, Duration::from_millis(50));
-        // The kernel takes the connection, and nobody answers.
+        // The kernel accepts the connection, and no daemon answers.
         assert_eq!(comparison.wait(), ComparisonOutcome::Late);
         let asked = listener.accept().expect("it asked");
         drop(asked);

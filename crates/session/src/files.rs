@@ -1,4 +1,4 @@
-//! Resolution of the paths in a call, which a core without a file system cannot do.
+//! Resolution of the paths in a call, which the engine cannot do, because it has no access to files.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -15,14 +15,14 @@ use mcpmon_engine::Monitor;
 
 use super::Options;
 
-/// The time a call waits for a file system; a slower one is not asked.
+/// The time for which a call waits for a file system. While a look-up is late, no other one is started.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Links that are followed, as in the kernel.
+/// Most links that are followed, as in the kernel.
 const MAX_LINKS: usize = 40;
-/// Names on the way that are looked at.
+/// Most names of a path that are looked at.
 const MAX_NAMES: usize = 512;
 
-/// Variables that lead to files elsewhere, and the path below the home directory for which each stands. Those of clients
+/// Variables with paths of files, and the path below the home directory that each replaces. The variables of clients
 /// are in the table of clients.
 const VARIABLES: [(&str, &str); 13] = [
     ("HOME", ""),
@@ -40,12 +40,12 @@ const VARIABLES: [(&str, &str); 13] = [
     ("PIP_CONFIG_FILE", ".config/pip/pip.conf"),
 ];
 
-/// Returns the places of this user's files and of mcpmon's own.
+/// Returns the places of this user's files and of mcpmon's own files.
 pub fn places(options: &Options) -> Places {
     places_of(&options.search, options.db.as_deref(), options.socket.as_deref())
 }
 
-/// Returns the places of this user's files and of mcpmon's own, which are a configuration, a store and a socket.
+/// Returns the places of this user's files and of mcpmon's own: the configuration, the store and the socket.
 pub fn places_of(search: &Search, db: Option<&Path>, socket: Option<&Path>) -> Places {
     let mut places = Places::default();
     let variables: BTreeSet<_> = VARIABLES
@@ -73,7 +73,7 @@ pub fn places_of(search: &Search, db: Option<&Path>, socket: Option<&Path>) -> P
         .fold(places, |places, path| places.with_own(&path))
 }
 
-/// The files of a database of SQLite.
+/// Returns the paths of the files of an SQLite database.
 fn database(path: &Path) -> [PathBuf; 3] {
     ["", "-wal", "-shm"].map(|end| {
         let mut name = path.as_os_str().to_owned();
@@ -82,7 +82,7 @@ fn database(path: &Path) -> [PathBuf; 3] {
     })
 }
 
-/// A path as it is called, and as it is with its links followed.
+/// Returns a path as it is given, and with its links followed.
 fn names(path: impl Into<PathBuf>) -> Vec<String> {
     let Ok(path) = std::path::absolute(path.into()) else {
         return Vec::new();
@@ -92,11 +92,11 @@ fn names(path: impl Into<PathBuf>) -> Vec<String> {
     names
 }
 
-/// Looks paths up, in a thread of its own: a network file system may hang for as long as it likes.
+/// Resolves paths in a thread of its own, because a network file system may hang.
 #[derive(Debug, Default)]
 pub struct Lookups {
     worker: Option<PathWorker>,
-    /// By which it is found out where files are.
+    /// The options from which the places of files are found; `None` once they are known.
     unplaced: Option<Box<Options>>,
 }
 
@@ -104,7 +104,7 @@ pub struct Lookups {
 struct PathWorker {
     asked: SyncSender<Vec<Lookup>>,
     answers: Receiver<Vec<RealPath>>,
-    /// True if an answer that nobody waited for is still to come.
+    /// True if an answer that came too late is still to be read.
     is_late: bool,
 }
 
@@ -129,7 +129,7 @@ impl Lookups {
         Ok(self.worker.insert(worker))
     }
 
-    /// Finds out later where this user's files and mcpmon's own are.
+    /// Creates look-ups that find the places of this user's files and of mcpmon's own later.
     pub(crate) fn of(options: &mut Options) -> Self {
         let policy = options.loaded.take();
         let unplaced = Some(Box::new(options.clone()));
@@ -140,7 +140,7 @@ impl Lookups {
         }
     }
 
-    /// Tells `monitor` that, once.
+    /// Reports these places to `monitor`, once.
     pub(crate) fn place(&mut self, monitor: &mut Monitor) {
         if let Some(options) = self.unplaced.take() {
             monitor.know_places(places(&options));
@@ -160,7 +160,7 @@ impl PathWorker {
                 }
             }
         };
-        // It ends with the channel, or with the process.
+        // The thread ends with the channel, or with the process.
         thread::Builder::new().name("lookups".to_owned()).spawn(run)?;
         Ok(Self {
             asked,
@@ -188,7 +188,7 @@ impl PathWorker {
     }
 }
 
-/// From where paths are looked up. A wrapper and its server have the same.
+/// The directories from which paths are resolved; they are the same for a wrapper and its server.
 struct LookupPlace {
     home: Option<PathBuf>,
     directory: Option<PathBuf>,
@@ -227,7 +227,7 @@ impl LookupPlace {
             Some(rest) if rest.starts_with('/') => {
                 Some(self.home.as_ref()?.join(rest.trim_start_matches('/')))
             }
-            // Of another user.
+            // The home directory of another user.
             Some(_) => None,
             None if address.starts_with('/') => Some(PathBuf::from(address)),
             None => Some(self.directory.as_ref()?.join(address)),
@@ -235,7 +235,7 @@ impl LookupPlace {
     }
 }
 
-/// An absolute path with its links followed, also those that lead to what is not there yet: a write makes it.
+/// Follows the links of an absolute path, also if the target does not exist yet: a write creates it.
 fn real(path: &Path) -> Option<PathBuf> {
     let mut rest: VecDeque<PathBuf> = steps(path).collect();
     let mut real = PathBuf::from("/");
@@ -267,7 +267,7 @@ fn real(path: &Path) -> Option<PathBuf> {
     Some(real)
 }
 
-/// The names on the way, and the steps up.
+/// Returns the names in a path, and the steps up.
 fn steps(path: &Path) -> impl Iterator<Item = PathBuf> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(PathBuf::from(name)),

@@ -15,8 +15,8 @@ use mcpmon_store::{Recorder, SessionMember};
 
 use super::{files, hosted::FLUSH, presence::SharedStatePresence, shared::SharedState, tapped};
 
-/// The time after joining in which a check of a call waits for earlier records of members that were alone
-/// until then.
+/// The time after joining in which a check of a call waits: members that were alone until then may still have records
+/// to write.
 pub(super) const TOLD: Duration = Duration::from_millis(20);
 
 /// The state of a session outside of its guard.
@@ -29,9 +29,9 @@ pub(super) struct SessionHost {
     /// The serving process.
     pub(super) child: Option<Arc<ProcessRef>>,
     pub(super) lookups: files::Lookups,
-    /// The time the session was joined.
+    /// The time at which the session was joined.
     pub(super) joined: Instant,
-    /// True if not all of the conversation is heard.
+    /// True if parts of the conversation were missed.
     pub(super) has_gaps: bool,
 }
 
@@ -41,7 +41,7 @@ impl GuardHost for SessionHost {
     }
 
     fn check(&mut self, now: Timestamp, policy: &Policy, call: &SharedCall) -> SharedOutcome {
-        // While the holder is away, not every call waits for it.
+        // While the holder cannot be reached, not every call waits for it.
         if !self.presence.is_due(now) {
             return SharedOutcome::Unreachable;
         }
@@ -61,15 +61,15 @@ impl GuardHost for SessionHost {
 }
 
 impl SessionHost {
-    /// Waits until what the sessions of this process recorded is where they find it: what another one of the same server
-    /// pinned a moment ago is no first sight to this one.
+    /// Waits until the records of all sessions of this process are written, so that this one finds what another session
+    /// of the same server has just pinned.
     pub(super) fn settle(&self) {
         if let Err(unsettled) = self.recorder.flush(FLUSH) {
             tracing::warn!(%unsettled, "what a server offers may be compared with an older definition");
         }
     }
 
-    /// Records once that the shared state is away. Judging goes on with the state that this process holds.
+    /// Records once that the shared state cannot be reached. Judging continues with the state that this process has.
     pub(super) fn tell_away(&mut self, now: Timestamp, policy: &Policy, cause: &str) {
         let was_here = self.presence.is_here();
         self.presence = SharedStatePresence::Away(now);
@@ -90,7 +90,7 @@ impl SessionHost {
         self.push(event);
     }
 
-    /// Records that the shared state is back after it was away.
+    /// Records that the shared state can be reached again.
     pub(super) fn tell_back(&mut self, now: Timestamp) {
         if self.presence.is_here() {
             return;
@@ -103,7 +103,7 @@ impl SessionHost {
         self.push(Event::new(now, Layer::Agent, kind));
     }
 
-    /// Records an event, with the session, server and process added.
+    /// Records an event, after adding the session, server and process.
     pub(super) fn push(&self, event: Event) {
         if self.has_gaps && tapped::needs_all(&event) {
             return;

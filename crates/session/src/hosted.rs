@@ -1,5 +1,5 @@
-//! Judges of one process that serves many conversations: they share a recorder and a policy. What they share beyond
-//! that is in the daemon's memory, where the process is the daemon, else in the store.
+//! Sessions of one process that serves many conversations. They share a recorder and a policy; other shared state is in
+//! memory if the process is the daemon, and in the store otherwise.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -15,12 +15,12 @@ use super::{
     shared::{self, SharedState},
 };
 
-/// The time the recorder may take to write that a member left before a joining member gets the list.
+/// The time within which the recorder has to write that a member left, before a new member reads the list of members.
 pub(super) const FLUSH: Duration = Duration::from_secs(1);
 
 /// The daemon's services for sessions in its own process.
 pub trait DaemonServices: fmt::Debug + Send + Sync {
-    /// Takes in a server of a session.
+    /// Adds a server to a session.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -33,14 +33,14 @@ pub trait DaemonServices: fmt::Debug + Send + Sync {
     /// Returns an error if the store cannot be read.
     fn look(&self, member: &SessionMember) -> Result<SharedSessionState, StoreError>;
 
-    /// Checks a call beside the others of its session, and counts it.
+    /// Checks a call together with the other calls of its session, and counts it.
     fn check(&self, member: &SessionMember, call: SharedCall) -> SharedCallAnswer;
 
-    /// Takes in what happened in the session of `member`.
+    /// Adds a recent call to the session of `member`.
     fn take(&self, member: &SessionMember, recent: Recent);
 }
 
-/// The parts that the sessions of one process have in common. Clones share it.
+/// What the sessions of one process share. Clones share it.
 #[derive(Clone, Debug)]
 pub struct HostedParts {
     recorder: Recorder,
@@ -49,7 +49,8 @@ pub struct HostedParts {
 }
 
 impl HostedParts {
-    /// Without a daemon: all is in the store of `recorder`, which is [one that reads results](recorder).
+    /// The parts without a daemon: all state is in the store of `recorder`, which must be [one that reads
+    /// results](recorder).
     pub fn alone(recorder: Recorder, options: &Options) -> Self {
         Self {
             recorder,
@@ -58,7 +59,7 @@ impl HostedParts {
         }
     }
 
-    /// In the daemon, whose records go to `destination`.
+    /// The parts in the daemon, whose records go to `destination`.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
@@ -81,7 +82,7 @@ impl HostedParts {
     }
 }
 
-/// Records to a store, and reads results for what is sensitive in them on their way.
+/// Creates a recorder that writes to a store, and searches results for sensitive content on the way.
 ///
 /// # Errors
 /// Returns an error if the store cannot be opened or made, or no thread can be started.
@@ -91,7 +92,7 @@ pub fn recorder(settings: RecorderSettings) -> Result<Recorder, StoreError> {
 }
 
 impl Session {
-    /// Joins the session of `conversation` as one of many judges of this process, under the policy `loaded`.
+    /// Joins the session of `conversation` as one of many sessions of this process, under the policy `loaded`.
     ///
     /// # Errors
     /// Returns an error if the store cannot be used.
@@ -110,7 +111,7 @@ impl Session {
             process: process::identify(std::process::id()).ok_or(JudgeError::NoProcess)?,
         };
         let recorder = hosting.recorder.clone();
-        // The same server may have left this session a moment ago: that is not to be written after it joined again.
+        // The same server may have left this session a moment ago; this must not be written after it has joined again.
         if let Err(unsettled) = recorder.flush(FLUSH) {
             tracing::warn!(%unsettled, "a conversation may not know the latest definitions");
         }
@@ -152,31 +153,31 @@ impl Session {
 
     /// Puts another policy in force.
     pub fn install(&mut self, now: Timestamp, loaded: &LoadedConfiguration) {
-        // That of a user has the hash of the host's.
+        // The policy of a user can have the same hash as the host's, so the policies are compared too.
         if loaded.hash != self.policy_hash || !Arc::ptr_eq(&loaded.policy, self.policy()) {
             self.adopt(now, loaded);
         }
     }
 
-    /// Returns whether to judge the next message may take a moment: something changed that is looked up
-    /// first, or others have a word in it.
+    /// Returns whether judging the next message may take a moment: because shared state changed and is read first, or
+    /// because calls of other processes in the session have to be considered.
     pub fn may_wait(&self) -> bool {
         let is_behind = self.host.shared.generation() != self.generation || !self.host.presence.is_here();
         is_behind || !self.others.is_empty() || self.twins || self.host.joined.elapsed() < TOLD
     }
 
-    /// Returns whether a tool is on the server's list, as that was read in this conversation and not called
-    /// changed since.
+    /// Returns whether a tool is on the server's list, as it was read in this conversation and not reported as changed
+    /// since.
     pub fn is_listed(&self, tool: &str) -> bool {
         self.guard.is_listed(tool)
     }
 
-    /// Records what is not said, but happened to this conversation.
+    /// Records an event of this conversation that is no message.
     pub fn tell(&self, event: Event) {
         self.host.push(event);
     }
 
-    /// Leaves the session; the recorder goes on for the others.
+    /// Leaves the session; the recorder continues for the others.
     pub fn leave(&mut self, now: Timestamp) {
         self.tell_left(now);
     }

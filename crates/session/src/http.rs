@@ -1,4 +1,5 @@
-//! A conversation over HTTP: the guard judges posts and responses, and the outcome is recorded before anything goes on.
+//! Conversations over HTTP: the guard judges posts and responses, and the outcome is recorded before anything is
+//! forwarded.
 
 use std::{
     collections::BTreeSet,
@@ -13,8 +14,8 @@ use mcpmon_policy::Policy;
 
 use super::{Session, host::SessionHost, shared::SharedSnapshot};
 
-/// The order in which the conversations of one process judge what servers offer: one after the other, each with all that
-/// the ones before it pinned.
+/// The order in which the conversations of one process judge the offers of servers: one after the other, each with
+/// everything that the earlier ones pinned.
 #[derive(Debug)]
 pub struct OfferQueue {
     turn: Mutex<()>,
@@ -22,7 +23,7 @@ pub struct OfferQueue {
 }
 
 impl OfferQueue {
-    /// Creates the order. Work that may take a while is done by `wait`.
+    /// Creates the queue. Work that may take a while is run by `wait`.
     #[must_use]
     pub const fn new(wait: fn(&mut dyn FnMut())) -> Self {
         Self {
@@ -32,11 +33,11 @@ impl OfferQueue {
     }
 }
 
-/// The session in the role of the guard's host, for one post or one piece of a response.
+/// The host of the guard for one post or one piece of a response.
 struct HttpHost<'s, 'q> {
     session: &'s mut SessionHost,
     queue: &'q OfferQueue,
-    /// The turn of this conversation in the queue, from its first offer on.
+    /// The turn of this conversation in the queue; taken at its first offer.
     turn: Option<MutexGuard<'q, ()>>,
     /// The number of changes of the shared state that the guard knows.
     generation: u64,
@@ -93,7 +94,7 @@ impl HttpHost<'_, '_> {
 }
 
 impl Session {
-    /// Takes in changes of the shared state, has the guard do `work`, and records what follows from it.
+    /// Applies changes of the shared state, runs `work` with the guard, and records the outcome.
     pub fn http<T>(
         &mut self,
         now: Timestamp,
@@ -112,21 +113,21 @@ impl Session {
         };
         let done = work(&mut self.guard.http(now, &mut host, &mut outcome));
         let HttpHost { turn, known, .. } = host;
-        // What a person resets before the next refresh is forgotten then.
+        // If a person resets one of these before the next refresh, it is noticed then.
         self.known.extend(known);
         self.carry_out(&mut outcome);
-        // The next conversation finds what this one recorded.
+        // The turn ends after the records were written, so that the next conversation finds them.
         drop(turn);
         done
     }
 
-    /// Takes in changes of the shared state, and returns the state of a held call.
+    /// Applies changes of the shared state, and returns the state of a held call.
     pub fn held_call(&mut self, now: Timestamp, held_call: &str) -> HeldCallState {
         self.refresh(now);
         self.guard.held_call(held_call)
     }
 
-    /// Nobody waits for the answer to a held call any longer.
+    /// Records that the client no longer waits for the answer to a held call.
     pub fn withdraw_call(&mut self, now: Timestamp, held_call: &str) {
         let mut outcome = JudgementOutcome::default();
         self.guard.withdraw(now, held_call, &mut outcome);

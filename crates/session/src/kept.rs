@@ -10,7 +10,7 @@ use super::{
     protocol::{Hear, MAX_SAID, Say},
 };
 
-/// The daemon, with the user's own store behind it.
+/// A destination that sends to the daemon, and writes to the user's own store if the daemon cannot be reached.
 #[derive(Debug)]
 pub(super) struct ThroughDaemon {
     link: Link,
@@ -40,7 +40,7 @@ impl ThroughDaemon {
         Ok(())
     }
 
-    /// Keeps entries that the daemon does not take in the user's own store, readable with `--db`.
+    /// Stores entries that the daemon does not accept in the user's own store, which `--db` can read.
     fn keep_here(&mut self, entries: &[StoreEntry]) -> Result<(), StoreError> {
         if self.store.is_none() {
             self.store = Some(Store::open(&self.own, Access::default())?);
@@ -98,7 +98,7 @@ fn lines(entries: &[StoreEntry]) -> Vec<LinkMessage> {
     lines
 }
 
-/// Builds the message with the entries for the daemon; `None` if there are none.
+/// Builds the message with the entries for the daemon. Returns `None` if it would be empty.
 fn say(entries: &[StoreEntry]) -> Option<Say> {
     let (mut events, mut rescued) = (Vec::new(), Vec::new());
     let (mut definitions, mut forget) = (Vec::new(), Vec::new());
@@ -114,7 +114,7 @@ fn say(entries: &[StoreEntry]) -> Option<Say> {
             StoreEntry::ReleaseCall(_, id) => released.push(id.clone()),
             StoreEntry::Recent(_, happened) => recent.push((**happened).clone()),
             StoreEntry::Unread(_, output, _) => recent.push(Recent::Output((**output).clone())),
-            // The end of the connection says who leaves; the rest is the daemon's own business.
+            // The daemon notices from the end of the connection who leaves; it writes the other entries itself.
             StoreEntry::Leave(..)
             | StoreEntry::PutPin(_)
             | StoreEntry::DeletePins(_)

@@ -1,5 +1,5 @@
-//! The start of the server behind a wrapper: compared with its pins, recorded, told to the daemon. Where there is
-//! a daemon its kernel sense sees the start itself, compares and records it.
+//! The start of the server behind a wrapper: it is compared with its pins, recorded, and reported to the daemon. If
+//! there is a daemon, its kernel sensor sees the start, and the daemon compares and records it instead.
 
 use std::{ffi::OsString, fs::File, os::fd::AsRawFd as _, sync::Arc};
 
@@ -33,27 +33,27 @@ const RULE: &str = "mcp.version_pinning";
 pub struct StartedServer {
     /// The process that serves.
     pub process: ProcessRef,
-    /// Its program, as it was asked for.
+    /// Its program, as the client named it.
     pub command: String,
-    /// Its arguments, as they are; secrets are masked here.
+    /// Its arguments, unchanged; secrets are masked when the start is recorded.
     pub arguments: Vec<String>,
     /// The files it runs from.
     pub files: ServerFiles,
-    /// Names of the variables that it gets.
+    /// Names of the variables in its environment.
     pub environment: Vec<String>,
 }
 
-/// The side that compares files with pins.
+/// Where files are compared with pins.
 #[derive(Debug)]
 pub(super) enum Pins {
-    /// The daemon's kernel sense.
+    /// In the daemon, when its kernel sensor sees the start.
     ByDaemon,
-    /// This process, with what the user's own store has of this server.
+    /// In this process, with the pins of this server from the user's own store.
     Here(PinBook),
 }
 
 impl Session {
-    /// Returns whether the server's files can keep it from running: then they are compared before it does.
+    /// Returns whether the server's files can prevent its start: they have to be compared first then.
     pub fn compares_first(&self) -> bool {
         let Pins::Here(book) = &self.launch else {
             return false;
@@ -65,7 +65,7 @@ impl Session {
             && (book.contains(&self.guard.conversation().identity) || !self.policy().pinning.auto_trust_first)
     }
 
-    /// Returns whether a start can be refused for what the server's files are.
+    /// Returns whether changed files can prevent a start.
     fn can_refuse_start(&self) -> bool {
         let policy = self.policy();
         let pinning = policy.pinning;
@@ -75,7 +75,7 @@ impl Session {
             && policy.exec.gate == Gate::Auto
     }
 
-    /// Compares what the server would be started from with its pins; a block says that it may not be.
+    /// Compares the files from which the server would start with its pins. A block means that it must not be started.
     pub fn compare_first(&mut self, now: Timestamp, launch: &StartedServer) -> Verdict {
         let Pins::Here(book) = &self.launch else {
             return Verdict::Allow;
@@ -95,8 +95,8 @@ impl Session {
         self.deny(now, files, &verdict)
     }
 
-    /// Compares what would start the server with its pins, where the server itself is not known before it runs; a block
-    /// says that it may not.
+    /// Compares the files of the launcher with the server's pins, for a server whose own files are unknown until it
+    /// runs. A block means that it must not be started.
     pub fn compare_launcher(&mut self, now: Timestamp, launch: &StartedServer) -> Verdict {
         let Pins::Here(book) = &self.launch else {
             return Verdict::Allow;
@@ -119,9 +119,9 @@ impl Session {
         self.deny(now, files, &verdict)
     }
 
-    /// The server is about to be started from `program`. A daemon takes what this process starts for a server from now
-    /// on, whatever it is called, and can read what it runs from even if it ends at once. By the variables `places` its
-    /// files are found.
+    /// Reports to the daemon that the server is about to be started from `program`. From then on, the daemon considers
+    /// each child of this process a server, whatever its name is, and it can read the program's file even if the
+    /// process ends at once. The variables `places` are sent too, because files of the server are found by them.
     pub fn starts(
         &mut self,
         now: Timestamp,
@@ -148,7 +148,8 @@ impl Session {
         }
     }
 
-    /// The process that served was killed: a block says that the daemon did it, and why.
+    /// Handles the death of the serving process by a signal. A block means that the daemon killed it, and gives the
+    /// reason.
     pub fn killed(&mut self, now: Timestamp) -> Verdict {
         let (SharedState::Daemon { link, .. }, Some(process)) = (&self.host.shared, self.served) else {
             return Verdict::Allow;
@@ -157,7 +158,7 @@ impl Session {
         match link.fate(process, PATIENCE) {
             Ok(Some(denial)) => Verdict::Block(denial),
             Ok(None) => Verdict::Allow,
-            // It is still compared: whoever killed it was not the daemon.
+            // The daemon still compares the files, so it has not killed the process.
             Err(error) if error.is_late() => Verdict::Allow,
             Err(error) => {
                 self.host.tell_away(now, self.guard.policy(), &error.to_string());
@@ -166,8 +167,8 @@ impl Session {
         }
     }
 
-    /// Asks the daemon whether the server may go on, where its pins can keep it from that. To be called once it
-    /// [`serves`](Self::serves); the answer is for [`compared`](Self::compared).
+    /// Returns the question to the daemon whether the server may continue, if its pins can prevent that. To be called
+    /// after [`serves`](Self::serves); the answer goes to [`compared`](Self::compared).
     pub fn comparison(&self) -> Option<Comparison> {
         let (SharedState::Daemon { link, .. }, Some(process)) = (&self.host.shared, self.served) else {
             return None;
@@ -176,7 +177,7 @@ impl Session {
             .then(|| Comparison::new(link.clone(), process.into()))
     }
 
-    /// Returns the verdict on the daemon's comparison of the server's files: a block means that it must not
+    /// Returns the verdict on the daemon's comparison of the server's files. A block means that the server must not
     /// continue.
     pub fn compared(&mut self, now: Timestamp, outcome: ComparisonOutcome) -> Verdict {
         let denial = match outcome {
@@ -211,20 +212,20 @@ impl Session {
         self.refuse_start(now, reason.clone(), reason, denial)
     }
 
-    /// The server runs: events are about this process from now on, and the daemon knows whose child it is.
+    /// Records that the server runs: later events name this process, and the daemon learns which client it belongs to.
     pub fn serves(&mut self, now: Timestamp, process: ProcessRef) {
         let pid = process.pid;
         self.host.child = Some(Arc::new(process));
         self.tell_daemon(now, pid);
     }
 
-    /// Returns whether its files are compared here. Where they are not, the daemon's kernel sense does that.
+    /// Returns whether the server's files are compared by this process. Otherwise the daemon does it, when its kernel
+    /// sensor sees the start.
     pub const fn compares(&self) -> bool {
         matches!(self.launch, Pins::Here(_)) && !self.is_remote()
     }
 
-    /// Returns whether the server runs elsewhere: then no file of it is on this host, and no kernel sees it
-    /// start.
+    /// Returns whether the server runs on another host: it has no files on this one then, and no kernel sees its start.
     const fn is_remote(&self) -> bool {
         match self.guard.conversation().server_type {
             ServerType::Stdio => false,
@@ -232,7 +233,8 @@ impl Session {
         }
     }
 
-    /// The server was started: a block says that it may not go on. To be called once its files are hashed.
+    /// Compares the files of a started server. A block means that it must not continue. To be called once its files are
+    /// hashed.
     pub fn started(&mut self, now: Timestamp, launch: &StartedServer) -> Verdict {
         if self.is_remote() {
             let policy = self.policy();
@@ -268,10 +270,10 @@ impl Session {
         self.deny(now, files, &verdict)
     }
 
-    /// The server ended: `status` is what `wait(2)` gave.
+    /// Records the end of the server; `status` is the result of `wait(2)`.
     pub fn exited(&mut self, now: Timestamp, started: Timestamp, status: LaunchEnd) {
         if !matches!(self.launch, Pins::Here(_)) && !self.is_remote() {
-            return; // the kernel sense saw it
+            return; // the kernel sensor saw it
         }
         let kind = EventKind::ServerExited {
             exit_status: status.code(),
@@ -282,7 +284,7 @@ impl Session {
             .push(Event::new(now, self.guard.conversation().layer, kind));
     }
 
-    /// So that the kernel sense knows whose child it is.
+    /// Reports the serving process to the daemon, so that the kernel sensor knows which client it belongs to.
     fn tell_daemon(&mut self, now: Timestamp, pid: u32) {
         let SharedState::Daemon { link, .. } = &self.host.shared else {
             return;
@@ -323,7 +325,7 @@ impl Session {
         }
         let command = [&launch.command].into_iter().chain(&launch.arguments);
         let command: Vec<String> = command.cloned().collect();
-        // Nobody is to wait for what looks for secrets to be built.
+        // Masking secrets takes time, so the writer's thread does it.
         self.host.push_unworded(event, move |event| word(event, &command));
         self.tell_mismatches(now, verdict);
     }
@@ -351,7 +353,7 @@ impl Session {
         }
     }
 
-    /// Refuses a start; `files` are those that a person can accept.
+    /// Refuses a start, and records it; `files` are those that a person can accept.
     fn deny(&mut self, now: Timestamp, files: Option<Files>, verdict: &PinVerdict) -> Verdict {
         let server = &self.guard.conversation().identity.server;
         let reason = verdict
@@ -369,7 +371,7 @@ impl Session {
     pub fn refuse(&mut self, now: Timestamp, denial: Denial) -> Denial {
         let reason = denial.reason.clone();
         match self.refuse_start(now, reason.clone(), reason, denial.clone()) {
-            // With the event by which it can be looked up.
+            // The recorded denial has the id of its event.
             Verdict::Block(recorded) => recorded,
             Verdict::Allow
             | Verdict::Hide(_)
@@ -410,7 +412,7 @@ impl Session {
         }
     }
 
-    /// Keeps what was refused, so that a person can accept it.
+    /// Stores refused files, so that a person can accept them.
     fn remember_refused(&self, now: Timestamp, files: Files) {
         let set = PinSet {
             key: self.guard.conversation().identity.clone(),
@@ -435,7 +437,7 @@ impl Session {
     }
 }
 
-/// Tells with which command a server was started, without the secrets in it.
+/// Adds the command of a started server to its event, with secrets masked.
 fn word(event: &mut Event, given: &[String]) {
     if let EventKind::ServerStarted { command, args, .. } = &mut event.kind {
         let mut masked = mask_arguments(given).into_iter();
@@ -447,11 +449,11 @@ fn word(event: &mut Event, given: &[String]) {
 /// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaunchEnd {
-    /// With this exit status.
+    /// The process exited with this status.
     Exited(i32),
-    /// By this signal.
+    /// The process was killed by this signal.
     Killed(i32),
-    /// Nobody saw it.
+    /// The end was not observed.
     Unseen,
 }
 

@@ -1,7 +1,7 @@
-//! A Monitor with a recorder, and with what it shares with others; every transport calls one.
+//! Sessions: a Monitor with a recorder and the state that it shares with others. Every transport calls one.
 //!
-//! Judging is local. The daemon, or without one the user's own store, is asked at the start, and again when the
-//! number of changes rose.
+//! Judging is local. The daemon, or the user's own store if there is none, is read at the start, and again when the
+//! number of changes has risen.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 
@@ -76,11 +76,11 @@ use self::{
 };
 pub use self::{own::mistakes, settings::own_settings};
 
-/// Events in one transaction at most: there is a queue for each server, and each has room for so many in memory.
+/// Most events in one transaction: each server has a queue, and each queue may hold this many in memory.
 const BATCH: usize = 250;
-/// The longest time until own records are visible to others.
+/// The longest time until this process's own records are visible to others.
 const FLUSH: Duration = Duration::from_secs(2);
-/// Records that wait from which on results are not read for what is sensitive in them.
+/// Number of waiting records above which results are no longer searched for sensitive content.
 const MANY_QUEUED: usize = 256;
 /// The interval at which the user's own policy files are checked.
 const POLICY_INTERVAL: Duration = Duration::from_secs(2);
@@ -92,22 +92,22 @@ pub struct Options {
     pub search: Search,
     /// The policy files that are trusted.
     pub trust: Trust,
-    /// The configuration found there already; `None` to look.
+    /// The configuration, if it was read already; `None` to read it.
     pub loaded: Option<LoadedConfiguration>,
-    /// The daemon's socket; `None` to do without one.
+    /// The daemon's socket; `None` to work without a daemon.
     pub socket: Option<PathBuf>,
     /// The store without a daemon; `None` for the policy's `record.path`, or the user's own.
     pub db: Option<PathBuf>,
     /// The parties of the conversation.
     pub conversation: Conversation,
-    /// The agent's command name, where known.
+    /// The agent's command name, if known.
     pub agent: Option<String>,
 }
 
-/// The reason why nothing can be judged.
+/// The reason why a session cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
-    /// The policy.
+    /// The policy is invalid or cannot be read.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The store cannot be written.
@@ -119,7 +119,7 @@ pub enum JudgeError {
     /// The store cannot be read.
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// There is no place for a store.
+    /// There is no directory for a store.
     #[error("there is no place for a store: neither XDG_STATE_HOME nor HOME is set; name one with --db FILE")]
     NoPlace,
     /// This process cannot be found in `/proc`.
@@ -127,31 +127,31 @@ pub enum JudgeError {
     NoProcess,
 }
 
-/// Judges one conversation. What it records is kept from [`join`](Self::join) on.
+/// Judges one conversation. Records are written from [`join`](Self::join) on; they wait until then.
 #[derive(Debug)]
 pub struct Session {
     guard: Guard,
     host: SessionHost,
-    /// Follows the user's own policy; the daemon's is told.
+    /// Follows the user's own policy file, if there is no daemon.
     reloader: Option<Reloader>,
     /// The user's own policy on top of the daemon's.
     own: Option<FollowedFile>,
     next_poll: Timestamp,
     policy_hash: Digest,
-    /// The number of changes that was looked at last.
+    /// The number of changes when the shared state was last read.
     generation: u64,
     others: Vec<ServerId>,
-    /// True if another process speaks for this server in the session.
+    /// True if another process serves the same server in the session.
     twins: bool,
-    /// The entries that could not be stored for lack of space.
+    /// The last report of entries that could not be stored because the queue was full.
     loss: LastLoss,
-    /// Definitions of this server that others have, to notice when one is reset.
+    /// Definitions of this server in the shared state, to notice when one is reset.
     known: BTreeSet<DefinitionKey>,
-    /// The definitions this session put there itself, and the times they were last listed.
+    /// The definitions that this session added, and the times at which they were last listed.
     put: BTreeMap<DefinitionKey, Timestamp>,
-    /// Definitions of this server that its client does not see.
+    /// Definitions of this server that are hidden from its client.
     unseen: BTreeSet<DefinitionKey>,
-    /// Lists that show something else since others changed what is shared.
+    /// Lists whose visible content changed because the shared state changed.
     changed: BTreeSet<ListKind>,
     /// The serving process, as the daemon knows it.
     served: Option<ProcessId>,
@@ -160,12 +160,12 @@ pub struct Session {
     entrance: Option<Entrance>,
 }
 
-/// The remaining steps before anything but the server's start can be judged.
+/// What remains to be done before anything but the server's start can be judged.
 #[derive(Debug)]
 enum Entrance {
-    /// The daemon knows, and has told this.
+    /// Take over the state that the daemon sent.
     Told(Link, Box<SharedSnapshot>),
-    /// The user's own store is to be asked.
+    /// Read the user's own store.
     Ask(Box<Store>),
 }
 
@@ -180,8 +180,8 @@ impl Session {
         Ok(judge)
     }
 
-    /// Takes in what decides whether the server may start, and no more: it need not wait for the rest. Whatever
-    /// follows, [`join`](Self::join) is to be called before anything else is judged, or what was recorded is lost.
+    /// Reads what decides whether the server may start, and no more, so that the start does not wait for the rest. In
+    /// any case, [`join`](Self::join) is to be called before anything else is judged, or the records are lost.
     ///
     /// # Errors
     /// Returns an error if the policy cannot be used, or there is neither a daemon nor a store.
@@ -285,7 +285,7 @@ impl Session {
         Ok(Self::start(now, options.conversation, &loaded, parts))
     }
 
-    /// Joins the session, and begins to keep what is recorded.
+    /// Joins the session, and begins to write the records.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read or written, or no thread can be started.
@@ -300,8 +300,8 @@ impl Session {
             Some(Entrance::Ask(mut store)) => {
                 let before = self.host.shared.generation();
                 let members = store.join(now, &self.host.member)?;
-                // Its own change is no news. One of another in the meantime may not be in what was read: that is
-                // looked at with the next message, as is all that changes from here on.
+                // The own change is known already. A change of another process in the meantime may be missing in what
+                // was read; it is noticed with the next message, as all later ones.
                 let after = self.host.shared.generation();
                 self.generation = match after == before.wrapping_add(1) {
                     true => after,
@@ -351,27 +351,27 @@ impl Session {
         }
     }
 
-    /// The policy in force.
+    /// Returns the policy in force.
     pub const fn policy(&self) -> &Arc<Policy> {
         self.guard.monitor().policy()
     }
 
-    /// The server.
+    /// Returns the server.
     pub const fn server(&self) -> &ServerId {
         &self.guard.conversation().identity.server
     }
 
-    /// The session that the server is in.
+    /// Returns the session of the server.
     pub const fn session_id(&self) -> Option<&SessionId> {
         self.guard.conversation().session.as_ref()
     }
 
-    /// The session's other servers.
+    /// Returns the session's other servers.
     pub fn others(&self) -> &[ServerId] {
         &self.others
     }
 
-    /// Judges a message, and records what follows from it.
+    /// Judges a message, and records the outcome.
     pub fn message(&mut self, now: Timestamp, message: &Message<'_>) -> Verdict {
         self.refresh(now);
         let mut outcome = JudgementOutcome::default();
@@ -380,7 +380,7 @@ impl Session {
         verdict
     }
 
-    /// Records what is on the wire and no message.
+    /// Records input that is not a message.
     pub fn incident(&mut self, now: Timestamp, incident: &Incident) {
         let mut outcome = JudgementOutcome::default();
         self.guard.incident(now, incident, &mut outcome);
@@ -404,7 +404,7 @@ impl Session {
         denial
     }
 
-    /// Takes in what others changed. Costs a read of a page in memory while nothing has.
+    /// Applies changes of the shared state. If nothing changed, it only reads a page of memory.
     pub fn refresh(&mut self, now: Timestamp) {
         let generation = self.host.shared.generation();
         let is_up = self.host.presence.is_here() && (!self.policy().fail_closed || self.host.shared.is_up());
@@ -414,7 +414,7 @@ impl Session {
         if !is_up && !self.host.presence.is_due(now) {
             return;
         }
-        // What is not there yet would be taken for forgotten.
+        // Own records that are not written yet would look as if they had been reset.
         if let Err(unsettled) = self.host.recorder.flush(FLUSH) {
             self.heed_kills();
             return self
@@ -432,8 +432,8 @@ impl Session {
         }
     }
 
-    /// Time passes: approvals run out, the policy's files may have changed, the daemon may have gone. To be called
-    /// about once a second.
+    /// Handles the passing of time: approvals expire, the policy's files may have changed, the daemon may have ended.
+    /// To be called about once a second.
     pub fn tick(&mut self, now: Timestamp) {
         let mut outcome = JudgementOutcome::default();
         self.guard.tick(now, &mut outcome);
@@ -449,7 +449,8 @@ impl Session {
         }
     }
 
-    /// Lists that show something else by now than their client saw: a person or another policy has a word in it.
+    /// Returns the lists whose visible content has changed since the client read them, because of a person or another
+    /// policy.
     pub fn take_changed_lists(&mut self) -> BTreeSet<ListKind> {
         std::mem::take(&mut self.changed)
     }
@@ -459,13 +460,13 @@ impl Session {
         self.host.recorder.status()
     }
 
-    /// Leaves the session, and waits until what was recorded is where it belongs.
+    /// Leaves the session, and waits until its records are written.
     pub fn close(mut self, now: Timestamp) -> RecorderStatus {
         self.tell_left(now);
         self.host.recorder.close()
     }
 
-    /// Tells the session that this conversation is over.
+    /// Records that this conversation has left the session.
     fn tell_left(&mut self, now: Timestamp) {
         let mut outcome = JudgementOutcome::default();
         self.guard.leave(now, &mut outcome);
@@ -481,7 +482,7 @@ impl Session {
         self.others.is_empty() && !self.twins
     }
 
-    /// Carries out a judgement that the guard did not make.
+    /// Applies a judgement that was not made by the guard.
     fn conclude(&mut self, judgement: Judgement) -> Verdict {
         let mut outcome = JudgementOutcome::default();
         let verdict = self.guard.conclude(judgement, &mut outcome);
@@ -521,8 +522,8 @@ impl Session {
                 }
                 StoreEffect::Share(recent) => StoreEntry::Recent(self.host.member.session.clone(), recent),
                 StoreEffect::ShareResult { mut output, result } => {
-                    // While much waits to be written, results are not read: memory is bounded by it. Nobody knows
-                    // then what was in them.
+                    // While many records wait, results are not searched, because they would have to be kept in memory.
+                    // Their content counts as unread then.
                     let waiting = match self.is_alone() {
                         true => self.host.recorder.status().queued,
                         false => self.host.recorder.waits_ahead(),
@@ -541,7 +542,7 @@ impl Session {
             let put = match (is_shared, self.is_alone()) {
                 (false, _) => self.host.recorder.put(entry),
                 (true, false) => self.host.recorder.put_ahead(entry),
-                // Nobody asks for it.
+                // No other process reads it.
                 (true, true) => self.host.recorder.put_soon(entry),
             };
             if put.is_err() && self.loss.is_news(Instant::now()) {
@@ -554,7 +555,7 @@ impl Session {
     }
 }
 
-/// The parts that both ways of opening produce.
+/// The parts that [`Self::with_daemon`] and [`Self::alone`] both create.
 struct Parts {
     member: SessionMember,
     recorder: Recorder,
@@ -566,7 +567,7 @@ struct Parts {
     entrance: Option<Entrance>,
 }
 
-/// A conversation without a session is one of its own, on this host and in every container of it.
+/// Returns the id of a session for a conversation without one. It is unique on this host and in all its containers.
 fn lone_session() -> SessionId {
     let unique = Digest::of(uuid::Uuid::now_v7().as_bytes()).short(SESSION_ROOT);
     SessionId::new(format!("pid-{}-{unique}", std::process::id()))

@@ -1,6 +1,6 @@
-//! The wrapper's end of its connections to the daemon. One is for what is asked, and lasts as long as the wrapper: its
-//! end is the leave. Another is for what is to be kept, made with the first of it: no call waits for a disk. A question
-//! that the daemon may take its time for has a connection of its own.
+//! The wrapper's end of its connections to the daemon. One is for requests, and lasts as long as the wrapper: when it
+//! closes, the wrapper has left. Another one is for records, and is made together with the first, so that no call waits
+//! for a disk. A question whose answer may take long has its own connection.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
@@ -19,10 +19,10 @@ use serde::Serialize;
 
 use super::protocol::{Hear, Hello, MAX_HEARD, Say, SharedSessionState, StartedProcess};
 
-/// Longest wait for an answer. The daemon writes to its store meanwhile.
+/// Longest wait for an answer; the daemon may write to its store meanwhile.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The connections, shared by the judge and the recorder's writer.
+/// The connections, shared by the session and the writer of its recorder.
 #[derive(Clone, Debug)]
 pub(super) struct Link(Arc<SharedLink>);
 
@@ -34,28 +34,28 @@ struct SharedLink {
     is_up: AtomicBool,
     /// The number of times the session was joined.
     joins: AtomicU64,
-    /// The same connection, for a look at it while somebody waits for an answer.
+    /// A duplicate of the connection, to check it while another thread waits for an answer.
     probe: Mutex<Option<UnixStream>>,
-    /// The one for what is to be kept.
+    /// The connection for records.
     records: Mutex<Option<Stream>>,
 }
 
 type Stream = BufReader<UnixStream>;
 
-/// Something to say, as it goes over a connection.
+/// A message in the form in which it is sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LinkMessage(Vec<u8>);
 
 impl LinkMessage {
     /// # Errors
-    /// Returns an error if it has no JSON form.
+    /// Returns an error if the message has no JSON form.
     pub(super) fn of(say: &impl Serialize) -> serde_json::Result<Self> {
         let mut line = serde_json::to_vec(say)?;
         line.push(b'\n');
         Ok(Self(line))
     }
 
-    /// Bytes of it.
+    /// Returns the length in bytes.
     pub(super) const fn len(&self) -> usize {
         self.0.len()
     }
@@ -64,7 +64,7 @@ impl LinkMessage {
 /// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LinkError {
-    /// Nobody listens.
+    /// No process listens on the socket.
     #[error("no daemon is listening on {}", .0.display())]
     NotRunning(PathBuf),
     /// The daemon refuses this process.
@@ -82,22 +82,22 @@ pub(super) enum LinkError {
 }
 
 impl LinkError {
-    /// Returns whether the daemon may be there and took too long.
+    /// Returns whether the daemon may be running, and took too long.
     pub(super) fn is_late(&self) -> bool {
         use io::ErrorKind::{TimedOut, WouldBlock};
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), TimedOut | WouldBlock))
     }
 }
 
-/// The first line: a request among those of the control socket.
+/// The first line on a connection: one of the requests of the control socket.
 #[derive(Serialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 enum Introduction<'a> {
-    /// Joins.
+    /// The wrapper joins.
     Wrap { hello: &'a Hello },
-    /// Of one that joined.
+    /// A second connection of a wrapper that has joined, for records.
     Records { hello: &'a Hello },
-    /// A question of a wrapper that joined: why this process that it started must not run.
+    /// A wrapper that has joined asks whether this process, which it started, has to be ended, and why.
     Fate {
         hello: &'a Hello,
         process: StartedProcess,
@@ -123,7 +123,7 @@ impl Link {
         Ok((link, state))
     }
 
-    /// Returns whether the daemon was there when it was last heard, and has not closed the connection since.
+    /// Returns whether the daemon was running when it last answered, and has not closed the connection since.
     pub(super) fn is_up(&self) -> bool {
         if !self.0.is_up.load(Ordering::Relaxed) {
             return false;
@@ -132,15 +132,15 @@ impl Link {
         probe.as_ref().is_some_and(is_open)
     }
 
-    /// Returns the number of times the session was joined: after each one, another daemon may answer.
+    /// Returns how often the session was joined. After each time, another daemon may answer.
     pub(super) fn joins(&self) -> u64 {
         self.0.joins.load(Ordering::Acquire)
     }
 
-    /// Says something and waits for the answer; connects again where the connection is gone.
+    /// Sends a request and waits for the answer. Connects again if the connection is gone.
     ///
     /// # Errors
-    /// Returns an error if the daemon is not there, does not answer in time, or refuses.
+    /// Returns an error if the daemon is not running, does not answer in time, or refuses.
     pub(super) fn say(&self, say: &Say) -> Result<Hear, LinkError> {
         let mut stream = lock(&self.0.stream);
         if stream.is_none() {
@@ -149,10 +149,10 @@ impl Link {
         self.exchange(&mut stream, say)
     }
 
-    /// The same for what is to be kept: whoever says something else does not wait for it.
+    /// Sends records and waits for the answer; requests do not wait for it.
     ///
     /// # Errors
-    /// Returns an error if the daemon is not there, does not answer in time, or refuses.
+    /// Returns an error if the daemon is not running, does not answer in time, or refuses.
     pub(super) fn keep(&self, line: &LinkMessage) -> Result<Hear, LinkError> {
         let mut stream = lock(&self.0.records);
         if stream.is_some()
@@ -160,9 +160,9 @@ impl Link {
         {
             return Ok(heard);
         }
-        // A connection that is gone says nothing of the daemon: another one does.
+        // A broken connection does not mean that the daemon is gone: try a new one.
         let connected = self.connect_records().inspect_err(|_| {
-            // Who does not keep is away for whoever asks, too.
+            // A daemon that does not accept records counts as gone for requests too.
             *lock(&self.0.stream) = None;
             self.note_down();
         })?;
@@ -170,11 +170,11 @@ impl Link {
         self.on(&mut stream, line)
     }
 
-    /// Returns the denial of a process that was started to serve, if the daemon killed it or will. The answer comes when
-    /// the process's files are compared with its pins, if they are to be; nobody else waits for it.
+    /// Returns the denial of a server's process, if the daemon has killed it or will. If the process's files are to be
+    /// compared with its pins, the answer comes after that; no other request waits for it.
     ///
     /// # Errors
-    /// The daemon is not there, refuses, or does not answer within `patience`.
+    /// Returns an error if the daemon is not running, refuses, or does not answer within `patience`.
     pub(super) fn fate(
         &self,
         process: StartedProcess,
@@ -187,10 +187,10 @@ impl Link {
         Ok(fate)
     }
 
-    /// Says which process was started to serve, now and whenever the daemon is connected again.
+    /// Reports the serving process, now and each time the daemon is connected again.
     ///
     /// # Errors
-    /// Returns an error if the daemon is not there, does not answer in time, or refuses.
+    /// Returns an error if the daemon is not running, does not answer in time, or refuses.
     pub(super) fn serves(&self, process: StartedProcess) -> Result<(), LinkError> {
         lock(&self.0.hello).child = Some(process);
         self.say(&Say::Serves { process }).map(drop)
@@ -234,7 +234,7 @@ impl Link {
         }
     }
 
-    /// Connects for what is to be kept.
+    /// Opens the connection for records.
     fn connect_records(&self) -> Result<Stream, LinkError> {
         match self.introduced(PATIENCE, |hello| Introduction::Records { hello })? {
             (Hear::Done, Some(stream)) => Ok(stream),
@@ -242,8 +242,8 @@ impl Link {
         }
     }
 
-    /// Opens another connection of a wrapper that joined, and joins again first if the daemon was away. Returns the
-    /// daemon's answer to the introduction, for which it has `patience`.
+    /// Opens another connection of a wrapper that has joined; joins again first if the daemon was gone. Returns the
+    /// daemon's answer to the introduction, for which it waits for `patience`.
     fn introduced(
         &self,
         patience: Duration,
@@ -284,7 +284,7 @@ impl Link {
         Ok(BufReader::new(connected))
     }
 
-    /// An exchange on the connection that tells whether the daemon is there.
+    /// Sends a request on the main connection, and notes if the daemon does not answer.
     fn exchange(&self, stream: &mut Option<Stream>, say: &impl Serialize) -> Result<Hear, LinkError> {
         let outcome = self.line_of(say).and_then(|line| self.on(stream, &line));
         if outcome.is_err() {
@@ -293,7 +293,8 @@ impl Link {
         outcome
     }
 
-    /// A connection on which anything went wrong is closed: what comes next on it could be taken for another answer.
+    /// Sends a line and reads the answer. After any error the connection is closed, because a late answer could be
+    /// taken for the next one.
     fn on(&self, stream: &mut Option<Stream>, line: &LinkMessage) -> Result<Hear, LinkError> {
         let outcome = match stream {
             Some(stream) => converse(stream, line),
@@ -326,7 +327,7 @@ impl Link {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A stream that a panic left in the middle of an answer is found out by what comes next on it.
+    // If a panic left a stream in the middle of an answer, the next answer on it is invalid, and the stream is closed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -343,7 +344,7 @@ fn converse(stream: &mut Stream, line: &LinkMessage) -> io::Result<Hear> {
     Ok(serde_json::from_slice(&answer)?)
 }
 
-/// Returns whether the other end is there, whatever there is to be read.
+/// Returns whether the other end has not closed the connection, whether or not there is something to read.
 fn is_open(stream: &UnixStream) -> bool {
     let mut looked_at = [PollFd::new(stream.as_fd(), PollFlags::empty())];
     let is_gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
@@ -401,7 +402,7 @@ pub(super) mod tests {
         stream
     }
 
-    /// A wrapper that joined at `path`, and the other end of its connection.
+    /// A wrapper that has joined at `path`, and the other end of its connection.
     pub(crate) fn joined(path: &Path) -> (Link, UnixStream) {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
         let link = Link(Arc::new(SharedLink {
@@ -429,7 +430,7 @@ pub(super) mod tests {
         LinkMessage::of(&keep).expect("plain")
     }
 
-    /// A daemon that keeps nothing until it is told to.
+    /// A daemon that answers to records only when told to.
     fn records(listener: &UnixListener, disk: mpsc::Receiver<()>, kept: mpsc::Sender<()>) {
         let mut stream = accepted(listener);
         while said(&mut stream).is_some() {
@@ -469,7 +470,7 @@ pub(super) mod tests {
         });
     }
 
-    /// Takes one question about a process, and answers it once it is told to.
+    /// Accepts one question about a process, and answers it when told to.
     fn fate(listener: &UnixListener, asked: mpsc::Sender<String>, compared: mpsc::Receiver<Option<Denial>>) {
         let (stream, _) = listener.accept().expect("a wrapper");
         let mut stream = BufReader::new(stream);

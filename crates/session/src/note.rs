@@ -1,11 +1,11 @@
-//! One event of a process that judges nothing, where a judge would have recorded it.
+//! Records a single event, for processes that judge nothing.
 
 use mcpmon_model::Event;
 use mcpmon_store::{Recorder, RecorderSettings};
 
 use super::{JudgeError, Options, kept::ThroughDaemon, link::Link, own_settings, protocol::Hello};
 
-/// Records `event` as one of the server and session of `options`, in which nobody takes part for that.
+/// Records `event` for the server and session of `options`, without joining the session.
 ///
 /// # Errors
 /// Returns an error if the policy cannot be used, or there is neither a daemon nor a store.

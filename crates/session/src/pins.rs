@@ -1,4 +1,4 @@
-//! Pins between the core's form and the store's rows.
+//! Conversion of pins between the engine's form and the store's rows.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -12,7 +12,8 @@ pub(crate) const FIRST_USE: &str = "first_use";
 pub(crate) const SYSTEM_UPGRADE: &str = "system_upgrade";
 /// The author of approved pins: only root may approve.
 pub const APPROVED: &str = "root";
-/// The author of refused versions: nobody. They are kept for an approval, and no start matches them.
+/// The author of refused versions, which nobody accepted. They are stored so that a person can approve them; no start
+/// matches them.
 pub(crate) const REFUSED: &str = "refused";
 
 /// Returns the author of pins that were accepted without approval.
@@ -23,10 +24,10 @@ pub const fn by(ground: AcceptanceGround) -> &'static str {
     }
 }
 
-/// Writes an accepted set, and removes the one it replaces.
+/// Writes an accepted set, and deletes the one that it replaces.
 ///
 /// # Errors
-/// Returns an error if the queue of the store is full or closed; as much as possible is written.
+/// Returns an error if the queue of the store is full or closed; the other rows are written.
 pub fn store(recorder: &Recorder, now: Timestamp, added: &AddedSet, by: &str) -> Result<(), QueueRefusal> {
     let rows = to_rows(&added.set, now, by);
     let mut written: Vec<_> = rows.into_iter().map(|row| recorder.put_pin(row)).collect();
@@ -35,7 +36,7 @@ pub fn store(recorder: &Recorder, now: Timestamp, added: &AddedSet, by: &str) ->
     written.into_iter().collect()
 }
 
-/// The rows of one accepted set.
+/// Returns the rows of one accepted set.
 pub(crate) fn to_rows(set: &PinSet, now: Timestamp, by: &str) -> Vec<BinaryPin> {
     let row = |part, path: &Path, hash, manifest| BinaryPin {
         key: set.key.clone(),
@@ -60,8 +61,8 @@ pub(crate) fn to_rows(set: &PinSet, now: Timestamp, by: &str) -> Vec<BinaryPin> 
     rows
 }
 
-/// The pins in the store. A set without its executable is left out; a damaged manifest is dropped, since the
-/// digest alone decides.
+/// Returns the pins in the store. A set without its executable is left out. A damaged manifest is dropped, because only
+/// the digest is compared.
 pub fn from_rows(rows: Vec<BinaryPin>) -> PinBook {
     let mut sets: BTreeMap<(PinKey, u32), Vec<BinaryPin>> = BTreeMap::new();
     for row in rows.into_iter().filter(|row| row.number != REFUSED_SET) {

@@ -1,5 +1,4 @@
-//! Policies of users, in a process that judges for many users: the host's policy, tightened by each user's
-//! own file.
+//! Policies of users, in a process that judges for many users: the host's policy, tightened by each user's own file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +17,7 @@ use mcpmon_store::Recorder;
 
 use super::own::{Own, mistakes, told};
 
-/// Users whose files are followed at a time; the one who was asked for least lately makes room.
+/// Most users whose files are followed at a time; beyond it, the least recently used one is forgotten.
 const MOST_USERS: usize = 256;
 /// The time for which an unused user is remembered.
 const IDLE: Duration = Duration::from_secs(1800);
@@ -31,10 +30,9 @@ pub struct Policies(Arc<PoliciesState>);
 
 #[derive(Debug)]
 struct PoliciesState {
-    /// The policies of users: locked no longer than it takes to read or replace an entry.
+    /// The policies of users. Locked only to read or replace an entry.
     held: RwLock<HeldPolicy>,
-    /// By what it is made, of those users who are in it: held by whoever makes something of a file, which may take a
-    /// while.
+    /// The users' own files, for the users in `held`. Locked while a file is compiled, which may take a while.
     owns: Mutex<BTreeMap<u32, Own>>,
     files: Option<UserFiles>,
 }
@@ -50,14 +48,14 @@ struct UserFiles {
 /// A function that reads a user's own file.
 type Read = dyn Fn(u32) -> Result<Option<Sources>, SourceError> + Send + Sync;
 
-/// Users whose file is being read. Others who want the same file wait for what comes of that.
+/// Users whose file is being read. Other threads that need the same file wait for the result.
 #[derive(Default)]
 struct Turns {
     taken: Mutex<BTreeSet<u32>>,
     given_back: Condvar,
 }
 
-/// The only reader of a user's file, until this is dropped.
+/// The right to read a user's file, until this is dropped.
 struct ReaderTurn<'a> {
     turns: &'a Turns,
     uid: u32,
@@ -77,12 +75,12 @@ struct User {
 }
 
 impl Policies {
-    /// One for all: that of the only user there is.
+    /// One policy for all users.
     pub fn of_one(loaded: LoadedConfiguration) -> Self {
         Self::new(loaded, None)
     }
 
-    /// For a host, whose users' own files are followed as long as there is this; `now` tells the time to it.
+    /// The policies of a host. The users' own files are followed as long as this value exists; `now` is its clock.
     pub fn of_host(host: LoadedConfiguration, recorder: Recorder, now: fn() -> Timestamp) -> Self {
         let policies = Self::reading(host, recorder, now, Sources::of_home);
         policies.follow_files();
@@ -120,13 +118,13 @@ impl Policies {
         }))
     }
 
-    /// The host's.
+    /// Returns the host's policy.
     pub fn host(&self) -> Arc<LoadedConfiguration> {
         Arc::clone(&self.held().host)
     }
 
-    /// Returns the policy of a user; the same value as long as it is unchanged. This takes a moment for a
-    /// user not seen recently, whose own file is read.
+    /// Returns the policy of a user; the same value as long as it is unchanged. This takes a moment for a user without
+    /// recent requests, whose own file is read.
     pub fn of(&self, now: Timestamp, uid: Option<u32>) -> Arc<LoadedConfiguration> {
         let (Some(files), Some(uid)) = (&self.0.files, uid) else {
             return self.host();
@@ -135,7 +133,7 @@ impl Policies {
             return loaded;
         }
         let _turn = files.turns.take(uid);
-        // Another thread may have read it meanwhile.
+        // Another thread may have read the file meanwhile.
         if let Some(loaded) = self.known(now, uid) {
             return loaded;
         }
@@ -143,7 +141,7 @@ impl Policies {
         let mut owns = self.owns();
         let host = self.host();
         let (loaded, own) = Own::over((*host).clone(), found);
-        // The host's own, where that is all: nothing is to be put in force anew.
+        // Share the host's value if the user has no file, so that nothing has to be applied anew.
         let loaded = if loaded.sources == host.sources {
             host
         } else {
@@ -159,7 +157,7 @@ impl Policies {
         loaded
     }
 
-    /// The same, where that can be told at once.
+    /// Returns the policy of a user if it is known without reading a file.
     pub fn at_once(&self, now: Timestamp, uid: Option<u32>) -> Option<Arc<LoadedConfiguration>> {
         match (&self.0.files, uid) {
             (Some(_), Some(uid)) => self.known(now, uid),
@@ -174,7 +172,7 @@ impl Policies {
         Some(Arc::clone(&user.loaded))
     }
 
-    /// Returns whether what holds for a user can be told at once.
+    /// Returns whether the policy of a user is known without reading a file.
     pub fn knows(&self, uid: Option<u32>) -> bool {
         match (&self.0.files, uid) {
             (Some(_), Some(uid)) => self.held().users.contains_key(&uid),
@@ -182,7 +180,7 @@ impl Policies {
         }
     }
 
-    /// Another policy of the host, tightened by what users' files said last.
+    /// Replaces the host's policy, and tightens it by the last content of each user's file.
     pub fn adopt(&self, host: &LoadedConfiguration) {
         let mut owns = self.owns();
         self.held_to_change().host = Arc::new(host.clone());
@@ -192,7 +190,7 @@ impl Policies {
         }
     }
 
-    /// Looks at the files of those who were asked for lately; what changed is recorded.
+    /// Checks the files of recent users, and records changes.
     fn poll(&self) {
         let Some(files) = &self.0.files else { return };
         let now = (files.now)();
@@ -230,7 +228,7 @@ impl Policies {
         }
     }
 
-    /// Stores the policy of a user.
+    /// Replaces the policy of a user.
     fn put(&self, uid: u32, loaded: Arc<LoadedConfiguration>) {
         if let Some(user) = self.held_to_change().users.get_mut(&uid) {
             user.loaded = loaded;
@@ -260,7 +258,7 @@ impl Policies {
     }
 
     fn held(&self) -> RwLockReadGuard<'_, HeldPolicy> {
-        // No step of ours leaves it half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the value half changed.
         self.0.held.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -270,7 +268,7 @@ impl Policies {
 }
 
 impl HeldPolicy {
-    /// One more, and who made room for it.
+    /// Inserts a user. Returns the users that were removed to make room.
     fn insert(&mut self, uid: u32, user: User) -> Vec<u32> {
         let mut gone = Vec::new();
         while self.users.len() >= MOST_USERS {
@@ -299,7 +297,7 @@ impl Turns {
     }
 
     fn taken(&self) -> MutexGuard<'_, BTreeSet<u32>> {
-        // No step of ours leaves it half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the value half changed.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -425,7 +423,7 @@ mod tests {
         ));
     }
 
-    /// A file that is read twice at a time counts as one that hangs ([`Sources::of_home`]).
+    /// Two reads of one file at a time would count as a hanging file ([`Sources::of_home`]).
     #[test]
     fn many_who_ask_for_one_user_at_a_time_read_one_file() {
         let (begin, begun) = std::sync::mpsc::channel();
@@ -434,7 +432,7 @@ mod tests {
         let read = move |_: u32| {
             let before = readers.fetch_add(1, Ordering::Relaxed);
             let found = match before {
-                // Gives the other one time to come in as well.
+                // Gives the other thread time to arrive as well.
                 0 => {
                     let begun = begun.lock().expect("no panic");
                     let _asked = begun.recv_timeout(MOMENT);

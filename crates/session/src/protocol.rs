@@ -1,4 +1,4 @@
-//! The protocol between wrappers and the daemon: one JSON object a line, each answered by one.
+//! The protocol between wrappers and the daemon: each line is a JSON object, and each is answered by one.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use mcpmon_model::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Longest line of a wrapper, bytes: a batch is cut to fit.
+/// Longest line of a wrapper, bytes; longer batches are split.
 pub const MAX_SAID: usize = 4 << 20;
 /// Longest answer, bytes: policy and definitions of one server.
 pub(crate) const MAX_HEARD: usize = 64 << 20;
@@ -18,13 +18,13 @@ pub(crate) const MAX_HEARD: usize = 64 << 20;
 /// The introduction of a wrapper. Its user and process come from the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Server and package; the user is that of the socket's other end.
+    /// Server and package; the user is known from the socket.
     pub identity: PinKey,
-    /// Agent session, where known.
+    /// The agent's session, if known.
     pub session: Option<SessionId>,
-    /// The agent's command name, where known.
+    /// The agent's command name, if known.
     pub agent: Option<String>,
-    /// True if it starts its server as a process of this host.
+    /// True if the wrapper starts its server as a process of this host.
     pub starts_server: bool,
     /// The started process, if there is one.
     pub child: Option<StartedProcess>,
@@ -39,7 +39,7 @@ pub struct Hello {
     deny_unknown_fields
 )]
 pub enum Say {
-    /// Entries to keep.
+    /// Entries to be stored.
     Keep {
         /// Events in their JSON form.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -47,55 +47,55 @@ pub enum Say {
         /// Events of a wrapper that was killed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rescued: Vec<Map<String, Value>>,
-        /// Definitions as they were seen.
+        /// Definitions, as the server listed them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         definitions: Vec<DefinitionRecord>,
         /// Definitions to forget.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         forget: Vec<DefinitionKey>,
-        /// Calls that wait for a person.
+        /// Calls that are held until a person answers.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         held: Vec<HeldCall>,
-        /// Ids of held calls for whose answers nobody waits any longer.
+        /// Ids of held calls whose clients no longer wait.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         released: Vec<String>,
-        /// The recent calls in the session.
+        /// Recent calls in the session.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         recent: Vec<Recent>,
     },
-    /// Asks whether a call may be made beside the others of its session, and counts it if so.
+    /// Asks whether a call may be made, considering the other calls of its session, and counts it if so.
     Check {
         /// The call.
         call: Box<SharedCall>,
     },
-    /// Asks for what is shared, without a policy of this digest.
+    /// Asks for the shared state. The policy is omitted from the answer if it has this digest.
     State {
-        /// The policy that is held already.
+        /// The policy that the wrapper has.
         policy: Digest,
     },
-    /// To [`Hear::Challenge`].
+    /// The answer to [`Hear::Challenge`].
     Repeat {
         /// The nonce to be repeated.
         nonce: String,
     },
-    /// A server is about to be started. The daemon takes hold of what it is started from: the server may end before
-    /// anybody can look at it.
+    /// A server is about to be started. The daemon opens the program, because the server may end before its files can
+    /// be found.
     Starts {
-        /// Its program, by its number among the wrapper's descriptors.
+        /// Its program, as a descriptor number of the wrapper.
         program: i32,
-        /// Variables that it gets, of those by which its files are found.
+        /// The variables of its environment by which its files are found.
         variables: Vec<(String, String)>,
-        /// Names of all that it gets.
+        /// The names of all variables of its environment.
         names: Vec<String>,
     },
     /// This process was started to serve.
     Serves {
-        /// Its number and start.
+        /// Its number and start time.
         process: StartedProcess,
     },
 }
 
-/// A process, as both sides see it.
+/// A process, identified the same way on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartedProcess {
     /// Number in the initial pid namespace.
@@ -126,17 +126,17 @@ impl From<StartedProcess> for ProcessId {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "hear", content = "content", rename_all = "snake_case")]
 pub enum Hear {
-    /// To the introduction, and to [`Say::State`].
+    /// The answer to the introduction, and to [`Say::State`].
     State(Box<SharedSessionState>),
-    /// To [`Say::Check`].
+    /// The answer to [`Say::Check`].
     Checked(Box<SharedCallAnswer>),
     /// The answer to the question why a process must not run, once its files are compared.
     Fate(Option<Denial>),
-    /// Asks the process that connected to repeat this, before it is told anything.
+    /// Asks the connected process to repeat this nonce before it gets any state.
     Challenge(String),
-    /// The entry is kept, or noted.
+    /// The entries are stored, or the report was noted.
     Done,
-    /// The entry is not known to be kept: the wrapper has to keep it.
+    /// The entries may not be stored: the wrapper has to store them.
     Unkept(String),
     /// The request was refused or failed.
     Error(String),
@@ -145,7 +145,7 @@ pub enum Hear {
 /// The state that wrappers share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SharedSessionState {
-    /// The policy, unless it is held already.
+    /// The policy, unless the wrapper has it already.
     pub policy: Option<Vec<(Source, String)>>,
     /// Definitions of this server.
     pub definitions: Vec<DefinitionRecord>,
@@ -158,10 +158,10 @@ pub struct SharedSessionState {
     pub of_others: Vec<DefinitionRecord>,
     /// The session's other servers.
     pub others: Vec<ServerId>,
-    /// True if another wrapper speaks for this server in the session.
+    /// True if another wrapper serves the same server in the session.
     #[serde(default)]
     pub twins: bool,
-    /// Servers of this user that anything is pinned for.
+    /// Servers of this user that have pins.
     pub pinned: Vec<ServerId>,
     /// The kill switches in force.
     #[serde(default)]
@@ -169,7 +169,7 @@ pub struct SharedSessionState {
     /// The answers of persons to held calls of this server.
     #[serde(default)]
     pub answers: Vec<AnsweredCall>,
-    /// File whose number rises when any of this changes.
+    /// File with a number that rises when any of this changes.
     pub generation: PathBuf,
     /// The number of changes before this state was read.
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! Renewal of shared state that others changed: members of the session, pins and approvals, the policy.
+//! Reading of shared state that others changed: members of the session, pins and approvals, the policy.
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
@@ -15,7 +15,7 @@ use super::{
 };
 
 impl Session {
-    /// Says who else is in the session.
+    /// Tells the guard who else is in the session.
     pub(super) fn introduce(&mut self, now: Timestamp) {
         let company = SessionPeers {
             others: &self.others,
@@ -26,7 +26,7 @@ impl Session {
         self.carry_out(&mut outcome);
     }
 
-    /// Takes over what persons stopped, and no more.
+    /// Applies the kill switches, and no other state.
     pub(super) fn heed_kills(&mut self) {
         match self.host.shared.look(self.policy_hash) {
             Ok(snapshot) => self.stop_as_told(snapshot.kills),
@@ -34,7 +34,7 @@ impl Session {
         }
     }
 
-    /// Takes over what is shared.
+    /// Applies the shared state.
     pub(super) fn take(&mut self, now: Timestamp, mut snapshot: SharedSnapshot) {
         self.note_changes(&snapshot);
         if let Some(sources) = snapshot.policy.take() {
@@ -61,7 +61,8 @@ impl Session {
         self.guard.answer_calls(now, &snapshot.answers, &mut outcome);
         self.carry_out(&mut outcome);
         for (key, by) in snapshot.refused {
-            // Whoever refused it has recorded that; a definition that is not known yet is refused once it is.
+            // The process in which it was refused has recorded that. A definition that is unknown here is refused once
+            // it is known.
             drop(self.guard.monitor_mut().refuse(now, &key, &by));
         }
         self.register_others(&snapshot.of_others, &snapshot.others);
@@ -83,11 +84,11 @@ impl Session {
             .extend(different.filter_map(|key| ListKind::of(key.kind)));
     }
 
-    /// Forgets definitions that others had and have no longer, because they were reset.
+    /// Forgets definitions that are no longer in the shared state, because they were reset.
     ///
-    /// A definition that this session put may be missing because it never arrived, which does not make it
-    /// new: it was reset only if a person did so since. That may have happened before this session ever saw
-    /// it there.
+    /// A definition that this session added may be missing because it was never written, which is no reset. It counts
+    /// as reset only if a person has reset it since it was last listed; that may have happened before this session saw
+    /// it in the shared state.
     fn forget_missing(&mut self, now: Timestamp, snapshot: &SharedSnapshot) {
         let keys = snapshot.definitions.iter().map(|record| record.key.clone());
         let there: BTreeSet<DefinitionKey> = keys.collect();
@@ -103,7 +104,7 @@ impl Session {
             .collect();
         self.put.retain(|key, _| !reset.contains(key));
         for key in self.known.difference(&there).chain(&reset) {
-            // Its record is gone already: only this Monitor does not know.
+            // The record is deleted already; only this Monitor still has the definition.
             drop(
                 self.guard
                     .monitor_mut()
@@ -121,7 +122,7 @@ impl Session {
         }
         for tool in tools {
             let server = &tool.key.identity.server;
-            // Who came first keeps a name.
+            // A name belongs to the server that used it first.
             let since = tool.first_seen;
             registry.register(since, server, ServerType::Stdio, &tool.key.name, tool.seen.hash);
         }

@@ -1,5 +1,5 @@
-//! Shared state of a session: members, pins and approvals, the policy. The daemon holds it; without one, the
-//! user's own store.
+//! Shared state of a session: members, pins and approvals, the policy. The daemon holds it, or the user's own store if
+//! there is none.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,12 +22,12 @@ use super::{
     protocol::{self, Hear, Say},
 };
 
-/// The shared state at one time.
+/// The shared state at one point in time.
 #[derive(Debug, Default)]
 pub(super) struct SharedSnapshot {
-    /// The daemon's number of changes before any of this was looked up, where there is a daemon.
+    /// The daemon's number of changes before the state was read; `None` without a daemon.
     pub(super) changes: Option<u64>,
-    /// Another policy than the one that is held.
+    /// The policy, if it differs from the one that this process has.
     pub(super) policy: Option<Sources>,
     /// Definitions of this server.
     pub(super) definitions: Vec<DefinitionRecord>,
@@ -39,9 +39,9 @@ pub(super) struct SharedSnapshot {
     pub(super) of_others: Vec<DefinitionRecord>,
     /// The session's other servers, each once.
     pub(super) others: Vec<ServerId>,
-    /// True if another process speaks for this server in the session.
+    /// True if another process serves the same server in the session.
     pub(super) twins: bool,
-    /// Servers of this user that anything is pinned for.
+    /// Servers of this user that have pins.
     pub(super) pinned: Vec<ServerId>,
     /// The kill switches in force.
     pub(super) kills: Kills,
@@ -61,7 +61,7 @@ pub(super) enum SharedState {
         /// The number of joins when the daemon was last asked.
         joins: u64,
     },
-    /// The daemon, in this very process.
+    /// The daemon, which is this process.
     Here {
         /// The holder.
         host: Arc<dyn DaemonServices>,
@@ -74,13 +74,13 @@ pub(super) enum SharedState {
     Store {
         /// The file.
         path: PathBuf,
-        /// Opened when something changed for the first time.
+        /// Opened when something changes for the first time.
         reader: Option<StoreReader>,
         /// Its number of changes.
         generation: Option<Generation>,
         /// This conversation.
         member: Box<SessionMember>,
-        /// A function that tells whether a process lives.
+        /// Returns whether a process is alive.
         lives: fn(ProcessId) -> bool,
         /// The calls of the session.
         calls: Box<StoredCalls>,
@@ -90,22 +90,22 @@ pub(super) enum SharedState {
 /// The reason why the shared state is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SharedError {
-    /// Of the daemon.
+    /// The connection to the daemon failed.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// Of the store.
+    /// The store cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Of the store.
+    /// The store cannot be read.
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// Of the store.
+    /// The store cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl SharedState {
-    /// Through the daemon, which has said where its number is.
+    /// The state in a daemon; `generation` is the file with its number of changes.
     pub(super) fn daemon(link: Link, generation: &Path) -> Self {
         Self::Daemon {
             joins: link.joins(),
@@ -114,7 +114,7 @@ impl SharedState {
         }
     }
 
-    /// Of the daemon that this process is, which has said where its number is.
+    /// The state in the daemon that is this process; `generation` is the file with its number of changes.
     pub(super) fn here(host: Arc<dyn DaemonServices>, member: SessionMember, generation: &Path) -> Self {
         Self::Here {
             generation: opened(generation),
@@ -123,7 +123,7 @@ impl SharedState {
         }
     }
 
-    /// Through the store at `path`.
+    /// The state in the store at `path`.
     pub(super) fn store(path: PathBuf, member: SessionMember, lives: fn(ProcessId) -> bool) -> Self {
         Self::Store {
             generation: opened(&Generation::path(&path)),
@@ -144,7 +144,8 @@ impl SharedState {
         }
     }
 
-    /// The number to go by where what is known is as of `changes`; 0 where none can be read.
+    /// Returns the value of [`Self::generation`] for a state as of `changes`: `changes` itself, or 0 if no number can
+    /// be read.
     pub(super) fn as_of(&self, changes: u64) -> u64 {
         match self {
             Self::Daemon { generation, .. }
@@ -153,7 +154,7 @@ impl SharedState {
         }
     }
 
-    /// Returns its name in events.
+    /// Returns the name in events.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Daemon { .. } => "daemon",
@@ -161,7 +162,7 @@ impl SharedState {
         }
     }
 
-    /// Returns the reason and the remedy for uses that are refused while it cannot be asked.
+    /// Returns the reason and the remedy for refusals while the state cannot be read.
     pub(super) const fn absence(&self) -> Absence {
         let (reason, remedy) = match self {
             Self::Daemon { .. } => (
@@ -180,7 +181,7 @@ impl SharedState {
         Absence { reason, remedy }
     }
 
-    /// Returns whether it can be asked.
+    /// Returns whether the state can be read.
     pub(super) fn is_up(&self) -> bool {
         match self {
             Self::Daemon { link, .. } => link.is_up(),
@@ -188,7 +189,7 @@ impl SharedState {
         }
     }
 
-    /// Returns whether the daemon was joined again since it was asked last: what it said then may hold no
+    /// Returns whether the daemon was joined again since the last read. Its earlier answers may not be valid any
     /// longer, and its number of changes may be in another file.
     pub(super) fn was_joined_again(&self) -> bool {
         match self {
@@ -197,7 +198,8 @@ impl SharedState {
         }
     }
 
-    /// Checks a call beside those of all processes of the session, and counts it. The daemon goes by its own policy.
+    /// Checks a call together with those of all processes of the session, and counts it. The daemon applies its own
+    /// policy.
     pub(super) fn check(
         &mut self,
         policy: &Policy,
@@ -229,7 +231,7 @@ impl SharedState {
                     return Err(LinkError::Refused("it answered something else".to_owned()).into());
                 };
                 *joins = joined;
-                // A daemon that was started again may have its number in another file, also at the same path.
+                // A restarted daemon may use a new file for the number, also at the same path.
                 *generation = opened(&state.generation);
                 Ok(snapshot(*state))
             }
@@ -239,7 +241,7 @@ impl SharedState {
                 member,
             } => {
                 let state = host.look(member)?;
-                // A store that moved has it in another file.
+                // A store that was moved has the number in another file.
                 *generation = opened(&state.generation);
                 Ok(snapshot(state))
             }
@@ -316,7 +318,7 @@ pub(super) fn told_by(
     })
 }
 
-/// Those of a session's members that live and are another server, each server once.
+/// Returns the living members of a session that are other servers, each server once.
 pub fn others(
     members: Vec<SessionMember>,
     own: &SessionMember,
@@ -333,7 +335,7 @@ pub fn others(
     others
 }
 
-/// Returns whether another living process speaks for the same server.
+/// Returns whether another living process serves the same server.
 pub fn has_twins(members: &[SessionMember], own: &SessionMember, lives: fn(ProcessId) -> bool) -> bool {
     let is_twin = |member: &SessionMember| member.identity == own.identity && member.process != own.process;
     members
@@ -341,7 +343,8 @@ pub fn has_twins(members: &[SessionMember], own: &SessionMember, lives: fn(Proce
         .any(|member| is_twin(member) && lives(member.process))
 }
 
-/// The tools among another server's definitions. They are compared with nothing here: name and hash are enough.
+/// Returns the tools among another server's definitions. They are not compared with anything, so only name and hash are
+/// kept.
 pub fn tools(records: Vec<DefinitionRecord>) -> impl Iterator<Item = DefinitionRecord> {
     let is_tool = |record: &DefinitionRecord| record.key.kind == DefinitionKind::Tool;
     records.into_iter().filter(is_tool).map(|mut record| {

@@ -1,4 +1,4 @@
-//! A conversation that is only listened to: the guard judges what both sides said already.
+//! Conversations that are only observed (the tap): the guard judges messages that were already delivered.
 
 use std::sync::Arc;
 
@@ -6,35 +6,35 @@ use mcpmon_model::{Action, Event, Kills, Layer, ProcessRef};
 
 use super::Session;
 
-/// The rule by which an answer is reported that nobody waits for.
+/// The rule that reports an answer for which no request is waiting.
 const UNASKED: &str = "unasked_answer";
 
 impl Session {
-    /// Takes the process that serves.
+    /// Sets the serving process.
     pub fn is_served_by(&mut self, process: ProcessRef) {
         self.host.child = Some(Arc::new(process));
     }
 
-    /// Not all of the conversation is heard: what only a whole one can tell is not told from now on.
+    /// Records that parts of the conversation were missed: findings that need all of it are not reported from now on.
     pub fn has_gaps(&mut self) {
         self.host.has_gaps = true;
     }
 
-    /// Takes what persons stopped. A conversation that is only listened to goes on, and is not told as stopped.
+    /// Applies the kill switches. An observed conversation cannot be stopped, and is not reported as stopped.
     pub(super) fn stop_as_told(&mut self, kills: Kills) {
         if self.guard.conversation().layer != Layer::Tap {
-            // Processes are the daemon's to track.
+            // The daemon itself acts on processes.
             drop(self.guard.monitor_mut().stop(kills));
         }
     }
 }
 
-/// Returns whether an event says something that holds only if everything before was heard.
+/// Returns whether an event is valid only if all earlier messages were seen.
 pub(super) fn needs_all(event: &Event) -> bool {
     event.layer == Layer::Tap && event.rule.as_deref() == Some(UNASKED)
 }
 
-/// Nothing that the tap tells of was stopped, whatever a rule says.
+/// Changes a block to `would_block`, because the tap stops nothing.
 pub(super) fn stops_nothing(event: &mut Event) {
     if event.layer == Layer::Tap && event.action == Action::Block {
         event.action = Action::WouldBlock;

@@ -88,7 +88,7 @@ impl ClientSide {
                 }
             }
             let Some(waiting) = waiting else {
-                return Ok(()); // nobody hears the answers
+                return Ok(()); // no reader for answers
             };
             let ready = self.wait(waiting)?;
             if ready.signals && self.is_asked_to_end()? || ready.told && self.is_told_to_end()? {

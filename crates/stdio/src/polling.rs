@@ -44,9 +44,9 @@ pub(super) enum WriteState {
     /// Nothing has changed.
     #[default]
     Still,
-    /// Take more.
+    /// More can be written.
     Ready,
-    /// Nothing, ever.
+    /// The reader is gone.
     Gone,
 }
 

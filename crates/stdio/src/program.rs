@@ -193,7 +193,7 @@ fn read_shebang(file: &File, path: &Path) -> Result<Shebang, ProgramError> {
             Ok(0) => break,
             Ok(count) => length += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Opened for execution only.
+            // The file is open for execution only.
             Err(error) if error.raw_os_error() == Some(nix::libc::EBADF) => return Ok(Shebang::None),
             Err(source) => {
                 return Err(ProgramError::Open {

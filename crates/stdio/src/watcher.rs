@@ -96,7 +96,7 @@ fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<ProcessEnd> {
         }
         let mut ready = [PollFd::new(family.as_fd(), PollFlags::POLLIN)];
         match poll(&mut ready, patience(settles)) {
-            // All that is left to do is to wait.
+            // From here on, this process only waits.
             Ok(0) => {
                 sys::forget_pages();
                 settles = None;

@@ -1,4 +1,4 @@
-//! The holder of a session's calls: the daemon in its memory, or the store.
+//! The holder of a session's calls: the daemon, in its memory, or the store.
 
 use std::{path::Path, sync::Arc};
 
@@ -15,14 +15,14 @@ const NAME: &str = "mcpmon-llm";
 /// Holds the calls of one session.
 #[derive(Debug)]
 pub(super) enum CallHolder {
-    /// The daemon, in this very process; the member speaks for the session.
+    /// The daemon, in this process; the member stands for the session in requests.
     Daemon(Arc<dyn DaemonServices>, Box<SessionMember>),
     /// The store.
     Store(Box<StoredCalls>),
 }
 
 impl CallHolder {
-    /// Of `session`, of the user `uid`: the host where there is one, else the store at `path`.
+    /// The holder for `session` of the user `uid`: `host` if there is one, else the store at `path`.
     pub(super) fn of(
         session: &SessionId,
         uid: u32,
@@ -46,7 +46,8 @@ impl CallHolder {
         Some(Self::Daemon(Arc::clone(host), Box::new(member)))
     }
 
-    /// Checks a call beside those of all processes of the session, and counts it. The daemon goes by its own policy.
+    /// Checks a call together with those of all processes of the session, and counts it. The daemon applies its own
+    /// policy.
     pub(super) fn check(&mut self, policy: &Policy, call: &SharedCall) -> SharedOutcome {
         match self {
             Self::Daemon(host, member) => SharedOutcome::Checked(host.check(member, call.clone())),
@@ -60,7 +61,7 @@ impl CallHolder {
         }
     }
 
-    /// Tells all processes of the session what happened in it.
+    /// Makes a recent call known to all processes of the session.
     pub(super) fn take(&mut self, recent: Recent) {
         match self {
             Self::Daemon(host, member) => host.take(member, recent),

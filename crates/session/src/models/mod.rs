@@ -1,5 +1,5 @@
-//! Judges what passes between agents and models, for all sessions of one proxy: a Monitor for each, with what the
-//! store knows of the session's servers.
+//! Judges the traffic between agents and models, for all sessions of one proxy: each session has a Monitor, with the
+//! state of its servers from the store.
 
 mod holder;
 mod session;
@@ -26,11 +26,11 @@ use mcpmon_store::{Generation, Recorder, StoreEntry, StoreLocation, StoreReader}
 use self::{holder::CallHolder, session::ModelSession};
 use super::{Options, Policies, files, hosted::DaemonServices};
 
-/// Sessions that are known at a time; the one that was used least lately makes room.
+/// Most sessions that are known at a time; beyond it, the least recently used one is forgotten.
 const MOST_SESSIONS: usize = 256;
 /// The time for which an unused session is remembered.
 const IDLE: Duration = Duration::from_secs(3600);
-/// The longest time until own records are visible to readers.
+/// The longest time until this process's own records are visible to readers.
 const FLUSH: Duration = Duration::from_secs(1);
 /// The time before an unreadable store is tried again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -40,13 +40,13 @@ const COMPONENT: &str = "LLM proxy's registry";
 /// The key of a session: requests with the same key are judged together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionKey {
-    /// The session, where known.
+    /// The session, if known.
     pub session: Option<SessionId>,
-    /// The user, where known.
+    /// The user, if known.
     pub uid: Option<u32>,
 }
 
-/// Judges for all sessions of one proxy. Clones share them.
+/// The judges of all sessions of one proxy. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Models(Arc<ModelsState>);
 
@@ -58,10 +58,10 @@ struct ModelsState {
     generation: Mutex<Option<Generation>>,
     reader: Mutex<Option<StoreReader>>,
     policies: Policies,
-    /// The holder of sessions' calls, if that is not the store.
+    /// The holder of the sessions' calls, unless that is the store.
     host: Option<Arc<dyn DaemonServices>>,
     sessions: Mutex<BTreeMap<SessionKey, Arc<Mutex<ModelSession>>>>,
-    /// Since when the store cannot be read.
+    /// The time since which the store cannot be read.
     away: Mutex<Option<Timestamp>>,
 }
 
@@ -75,13 +75,13 @@ pub struct ModelExchangeJudge {
 }
 
 impl Models {
-    /// Judges by `policies`, records to `recorder`, and looks up servers in the store that it writes, which holds the calls
-    /// of sessions too.
+    /// Creates judges that apply `policies` and write to `recorder`. Servers are looked up in the recorder's store,
+    /// which also holds the calls of sessions.
     pub fn new(policies: Policies, recorder: Recorder, options: &Options) -> Self {
         Self::with(policies, recorder, options, None)
     }
 
-    /// The same in the daemon, which holds the calls of sessions in memory.
+    /// Creates judges in the daemon, which holds the calls of sessions in memory.
     pub fn of_daemon(
         policies: Policies,
         recorder: Recorder,
@@ -111,14 +111,14 @@ impl Models {
         }))
     }
 
-    /// Puts another policy in force, for exchanges that are under way too. Whatever else judges by the same policies is
-    /// to be told.
+    /// Replaces the host's policy, also for exchanges in progress. Other users of the same policies have to be notified
+    /// by the caller.
     pub fn install(&self, now: Timestamp, loaded: &LoadedConfiguration) {
         self.0.policies.adopt(loaded);
         self.follow(now);
     }
 
-    /// Puts in force what holds now for each user.
+    /// Applies the current policy of each user to its sessions.
     fn follow(&self, now: Timestamp) {
         let known = lock(&self.0.sessions);
         let sessions: Vec<_> = known
@@ -140,17 +140,17 @@ impl Models {
         &self.0.recorder
     }
 
-    /// The host's policy.
+    /// Returns the host's policy.
     pub fn policy(&self) -> Arc<Policy> {
         Arc::clone(&self.0.policies.host().policy)
     }
 
-    /// The policies in force.
+    /// Returns the policies in force.
     pub fn policies(&self) -> &Policies {
         &self.0.policies
     }
 
-    /// Time passes: what changed in users' policies is put in force, and sessions that are over are forgotten. To be
+    /// Handles the passing of time: changed policies of users are applied, and unused sessions are forgotten. To be
     /// called about once a second.
     pub fn tick(&self, now: Timestamp) {
         self.follow(now);
@@ -165,13 +165,13 @@ impl Models {
         lock(&self.0.sessions).len()
     }
 
-    /// Returns whether none is.
+    /// Returns whether no session is known.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the session that judges one request of `uid`, with its response. This takes a moment for a
-    /// user without recent requests.
+    /// Returns the judge of one request of `uid` and its response. This takes a moment for a user without recent
+    /// requests.
     pub fn judge(&self, now: Timestamp, uid: Option<u32>, exchange: Exchange) -> ModelExchangeJudge {
         let whose = SessionKey {
             session: exchange.session.clone(),
@@ -186,7 +186,7 @@ impl Models {
     }
 
     fn session(&self, now: Timestamp, whose: SessionKey) -> Arc<Mutex<ModelSession>> {
-        // May read a file, for which nobody else waits.
+        // This may read a file. It is done without the lock, so that no other request waits.
         let loaded = self.0.policies.of(now, whose.uid);
         let mut sessions = lock(&self.0.sessions);
         if let Some(session) = sessions.get(&whose) {
@@ -196,7 +196,8 @@ impl Models {
             return session;
         }
         if sessions.len() >= MOST_SESSIONS {
-            // One that is used has an owner beside this map, and hears of no other policy once it is out of it.
+            // A session in use has an owner besides this map, and would miss changed policies once it is removed; so
+            // unused sessions are removed first.
             let oldest = sessions
                 .iter()
                 .min_by_key(|(_, session)| {
@@ -219,22 +220,22 @@ impl Models {
         session
     }
 
-    /// Returns the number of changes to shared state. It reads a page in memory.
+    /// Returns the number of changes of the shared state. It reads a page in memory.
     fn generation(&self) -> u64 {
         let mut generation = lock(&self.0.generation);
         if generation.is_none() {
-            // There is none before something changed for the first time.
+            // The file does not exist before the first change.
             *generation = Generation::open(self.0.store.generation()).ok();
         }
         generation.as_ref().map_or(0, Generation::now)
     }
 
-    /// Takes in what others changed.
+    /// Applies changes of the shared state.
     fn refresh(&self, now: Timestamp, session: &mut ModelSession) {
         if lock(&self.0.away).is_some_and(|since| now.since(since) < RETRY) {
             return;
         }
-        // What this process recorded itself would be taken for forgotten.
+        // Own records that are not written yet would look as if they had been reset.
         if let Err(unsettled) = self.0.recorder.flush(FLUSH) {
             tracing::warn!(%unsettled, "the LLM proxy may not know the latest definitions");
         }
@@ -256,7 +257,7 @@ impl Models {
         }
     }
 
-    /// Says once that names of tools may not be known.
+    /// Records once that names of tools may be unknown.
     fn tell_away(&self, now: Timestamp, cause: String) {
         if lock(&self.0.away).replace(now).is_some() {
             return;
@@ -286,7 +287,7 @@ impl Models {
         self.0.recorder.push(Event::new(now, Layer::Agent, kind));
     }
 
-    /// Records what follows: of something that is stopped before anybody hears that it is.
+    /// Records the outcome of a judgement. A refusal is recorded before the client gets it.
     fn carry_out(&self, session: Option<&SessionId>, mut judgement: Judgement) -> Verdict {
         judgement.name_refusal(mcpmon_store::new_event_id);
         for mut event in judgement.events {
@@ -301,12 +302,12 @@ impl Models {
                 }
                 StoreEffect::StoreDefinition(record) => StoreEntry::Definition(*record),
                 StoreEffect::ForgetDefinition(key) => StoreEntry::ForgetDefinition(key),
-                // Told already.
+                // Shared already.
                 StoreEffect::Share(_)
-                // What a model wants is not held.
+                // Calls that a model asks for are not held.
                 | StoreEffect::HoldCall(_)
                 | StoreEffect::ReleaseCall(_)
-                // Of pipes, which other senses see.
+                // Results on stdio, which other components see.
                 | StoreEffect::ShareResult { .. } => continue,
             };
             if self.0.recorder.put(entry).is_err() {
@@ -318,18 +319,18 @@ impl Models {
 }
 
 impl ModelExchangeJudge {
-    /// Returns whether what follows has to look into the store first, which may take a moment.
+    /// Returns whether the next judgement has to read the store first, which may take a moment.
     pub fn is_behind(&self) -> bool {
         lock(&self.session).generation() != Some(self.models.generation())
     }
 
-    /// Returns whether to judge this may take a moment.
+    /// Returns whether judging this may take a moment.
     pub fn may_wait(&self, said: &LlmMention<'_>) -> bool {
         let is_call = matches!(said, LlmMention::Call(_) | LlmMention::Called { .. });
         self.is_behind() || is_call && lock(&self.session).asks_store()
     }
 
-    /// Judges something that has to do with tools, and records what follows from it.
+    /// Judges a part of an exchange that concerns tools, and records the outcome.
     pub fn judge(&mut self, now: Timestamp, said: &LlmMention<'_>) -> Verdict {
         let mut session = lock(&self.session);
         session.used = now;
@@ -360,7 +361,7 @@ impl ModelExchangeJudge {
         lock(&self.session).redact(now, text, &mut self.tally)
     }
 
-    /// These calls were left out of a response.
+    /// Records which calls were left out of a response.
     pub fn left_out(&self, response: &str, calls: &[OmittedCall]) {
         lock(&self.session).unanswered.note(response, calls);
     }
@@ -370,7 +371,7 @@ impl ModelExchangeJudge {
         lock(&self.session).unanswered.of(response).to_vec()
     }
 
-    /// The request was read: what was replaced in it is recorded.
+    /// Records what was replaced in the request, which is now complete.
     pub fn request_read(&mut self, now: Timestamp) {
         let tally = std::mem::take(&mut self.tally);
         let observation = Observation::Redacted(&self.exchange, &tally);
@@ -378,7 +379,7 @@ impl ModelExchangeJudge {
         drop(self.models.carry_out(self.exchange.session.as_ref(), judgement));
     }
 
-    /// The request, or its answer, does not go on: that is recorded.
+    /// Records that the request, or its answer, is not forwarded.
     pub fn halted(&mut self, now: Timestamp, halted: &HaltedExchange) {
         let judgement = lock(&self.session).observe(now, Observation::Halted(&self.exchange, halted));
         drop(self.models.carry_out(self.exchange.session.as_ref(), judgement));
@@ -391,6 +392,6 @@ impl ModelExchangeJudge {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No step of ours leaves what it guards half changed.
+    // A poisoned lock is used anyway: no code that holds it can leave the value half changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

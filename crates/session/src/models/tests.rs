@@ -1,4 +1,4 @@
-//! Intents of models, judged by the state that wrappers and persons left in the store.
+//! Intents of models, judged with the state in the store that wrappers and persons left there.
 
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ impl Home {
         Store::open(&self.directory.path().join("mcpmon.db"), Access::default()).unwrap()
     }
 
-    /// A wrapper somewhere else lists a tool.
+    /// Lists a tool, as a wrapper elsewhere would.
     fn list(&self, record: DefinitionRecord) {
         use mcpmon_store::Destination as _;
         self.store().keep(&[StoreEntry::Definition(record)]).unwrap();
@@ -201,12 +201,12 @@ fn sessions_make_room_and_end() {
     assert!(home.models.is_empty());
 }
 
-/// One call of each server, and no more for a minute.
+/// One call per server and minute.
 const SELDOM: &str = "version: 1\nmcp: {rate_limits: {default_rpm: 1, default_burst: 1}}\n";
-/// Reads and what follows them are told by their names, and stopped without evidence.
+/// Reads and later sends are recognised by the tools' names, and blocked without evidence.
 const APART: &str = "version: 1\nmcp: {cross_server: {decision: block, classifier: names}}\n";
 
-/// A policy under which calls that no rule names pass without a note.
+/// A policy under which calls that no rule names pass without an event.
 const NOTHING_NOTED: &str = "version: 1\nmcp: {defaults: {decision: ALLOW}}\n";
 
 const fn after(milliseconds: i64) -> Timestamp {

@@ -1,4 +1,4 @@
-//! Calls to several servers over one store, each server with a process of its own as far as the store can tell.
+//! Calls to several servers with one store; the store takes each server for a process of its own.
 
 use std::sync::{
     Barrier,
@@ -131,7 +131,8 @@ fn two_wrappers_of_one_server_share_its_rate() {
     let policy = "version: 1\nmcp: {rate_limits: {per_server: {files: {calls_per_minute: 1, burst: 4}}}}\n";
     let home = Home::new(policy);
     let mut judges = [home.judge("files"), home.judge("files")];
-    // Both are this process: the store tells them apart by process, so that they are told of each other here.
+    // Both judges are in this process. The store distinguishes members by process, so each judge learns of the other
+    // here.
     for judge in &mut judges {
         judge.refresh(NOW);
         judge.twins = true;
@@ -171,7 +172,8 @@ fn a_store_that_cannot_be_asked_is_told_and_own_rules_hold() {
     assert_eq!(degraded.count(), 1);
 }
 
-/// Wrappers that each read and send at once, thousands of times: by the rules only one of a pair may pass.
+/// Wrappers that each read and then send at the same time, thousands of times. By the rules, only one of a pair may
+/// pass.
 fn race(wrappers: usize, rounds: usize) {
     let (_directory, store) = sample::store();
     let path = store.path().to_owned();
@@ -351,7 +353,7 @@ fn what_came_too_fast_to_be_read_is_told_as_such() {
     let mut mail = home.judge("mail");
     let mut files = home.judge("files");
     mail.refresh(NOW);
-    // Nothing is written while another holds the store.
+    // Nothing can be written while another connection has locked the store.
     let store = rusqlite::Connection::open(home.path("mcpmon.db")).expect("the store");
     store.execute_batch("BEGIN IMMEDIATE").expect("held");
     files.others.clear();

@@ -1,4 +1,4 @@
-//! A judge whose daemon is started again, in a conversation that goes on.
+//! A session whose daemon is restarted, in a conversation that continues.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -14,7 +14,7 @@ use test_case::test_case;
 use super::*;
 use crate::protocol::{Hear, SharedSessionState};
 
-/// A daemon that says of every session what it is told to.
+/// A daemon that returns the same given state for every session.
 #[derive(Clone)]
 struct Daemon(Arc<Shared>);
 
@@ -81,7 +81,7 @@ impl Daemon {
         self.0.state.lock().expect("whole")
     }
 
-    /// Ends every connection; those that come have to do with a daemon whose number of changes is at `generation`.
+    /// Ends every connection; new ones reach a daemon whose number of changes is in `generation`.
     fn start_again(&self, generation: PathBuf) {
         let mut state = self.state();
         state.changes = number(&generation);
@@ -114,7 +114,7 @@ fn number(generation: &Path) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-/// A daemon with its number of changes at `generation`, and a judge of it that has judged and recorded something.
+/// A daemon with its number of changes in `generation`, and a session with it that has judged and recorded something.
 fn begin(home: &Home, generation: &Path) -> (Daemon, Session) {
     std::fs::write(generation, 7_u64.to_le_bytes()).expect("a number");
     let daemon = Daemon::listen(&home.path("socket"), generation.to_owned());
@@ -154,7 +154,7 @@ fn a_judge_hears_of_changes_after_a_restart(generation: &str, meet: fn(&mut Sess
     let (daemon, mut judge) = begin(&home, &before);
     std::fs::remove_file(&before).expect("there");
     let after = home.path(generation);
-    // As many changes as the judge knows of, but others.
+    // The number is the one that the session knows, but the changes are others.
     std::fs::write(&after, 7_u64.to_le_bytes()).expect("a number");
     daemon.start_again(after);
     meet(&mut judge);
