@@ -10,7 +10,7 @@ use crate::{Absence, Guard};
 pub const FAIL_CLOSED: &str = "mcp.fail_closed";
 
 impl Guard {
-    /// Blocks a use because nobody can be asked whether it may be.
+    /// Blocks a use because the shared state, which would say whether it is allowed, is not available.
     pub(crate) fn refuse(&self, now: Timestamp, absence: Absence, judgement: &mut Judgement) {
         let Absence { reason, remedy } = absence;
         let action = match self.policy().mode {
@@ -18,7 +18,7 @@ impl Guard {
             Mode::Observe => Action::WouldBlock,
         };
         self.tell_call_judged(&mut judgement.events);
-        // It goes to no server.
+        // A blocked call reaches no server.
         if action == Action::Block {
             judgement
                 .events
@@ -53,7 +53,7 @@ impl Guard {
         }
     }
 
-    /// A call against which nothing stood until now is only told as called.
+    /// Adds the event that a call was judged, if the only event so far says that it was called.
     fn tell_call_judged(&self, events: &mut Vec<Event>) {
         let is_judged = |event: &Event| matches!(event.kind, EventKind::ToolCallIntercepted { .. });
         if events.iter().any(is_judged) {
@@ -108,7 +108,7 @@ fn mark(event: &mut Event, action: Action, reason: &str) {
     event.reason = Some(reason.to_owned());
 }
 
-/// Whether the client asks a server to do something, or for something of it that a model reads.
+/// Returns whether the client asks a server to do something, or for something that a model reads.
 pub(crate) const fn is_use(content: &Content<'_>) -> bool {
     match content {
         Content::Client(FromClient::Call(_) | FromClient::Read { .. } | FromClient::Prompt { .. }) => true,

@@ -1,5 +1,5 @@
-//! A conversation over HTTP: posts and responses go in with the session that they belong to; what goes on and an outcome
-//! come out.
+//! Conversations over HTTP: the transport passes in posts and responses with their session, and gets the bytes to
+//! forward and an outcome.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::{Guard, GuardHost, JudgementOutcome, arbiter::GuardArbiter};
 /// The guard for one post, or for one piece of a response.
 pub struct HttpGuard<'g>(GuardArbiter<'g>);
 
-// Nothing of what passes is shown.
+// Debug output must not show messages.
 impl fmt::Debug for HttpGuard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpGuard").finish_non_exhaustive()
@@ -25,8 +25,8 @@ impl fmt::Debug for HttpGuard<'_> {
 }
 
 impl Guard {
-    /// Returns the guard for one post, or for one piece of a response. The events and effects that follow are added to
-    /// `outcome`; they come before what goes on.
+    /// Returns the guard for one post, or for one piece of a response. It adds events and effects to `outcome`; handle
+    /// these before forwarding bytes.
     pub fn http<'g>(
         &'g mut self,
         now: Timestamp,
@@ -43,10 +43,10 @@ impl Guard {
 }
 
 impl HttpGuard<'_> {
-    /// Takes a post.
+    /// Judges a post.
     ///
     /// # Errors
-    /// Returns the tools that are on no list, if the post needs lists. Nothing of it was judged then.
+    /// Returns the tools that are on no list, if the post needs lists. Nothing of the post was judged then.
     pub fn post(
         &mut self,
         session: &mut HttpSession,
@@ -58,7 +58,7 @@ impl HttpGuard<'_> {
         posted
     }
 
-    /// Takes bytes of a response, cut anywhere.
+    /// Reads a piece of a response, cut at any byte.
     pub fn push(
         &mut self,
         session: &mut HttpSession,
@@ -83,7 +83,7 @@ impl HttpGuard<'_> {
         ended
     }
 
-    /// Handles a response that does not come, or not to its end. The requests that waited for it are answered with the
+    /// Handles a response that does not come, or not completely. The requests that waited for it are answered with the
     /// fault, and these answers are recorded as if the server had sent them.
     pub fn fail(
         &mut self,
@@ -94,7 +94,7 @@ impl HttpGuard<'_> {
     ) -> WholeResponseHead {
         let messages = self.0.guard.server_messages;
         response.note_failure(self.0.now, session, fault, &mut RecordArbiter(&mut self.0));
-        // The server itself said nothing.
+        // These answers do not count as messages of the server.
         self.0.guard.server_messages = messages;
         let ended = response.fail(session, fault, out);
         self.judge_incidents(out);
@@ -111,7 +111,7 @@ impl HttpGuard<'_> {
     }
 }
 
-/// An arbiter that has messages judged for the record alone, and lets all of them pass.
+/// An arbiter that has messages judged for the record only, and lets all of them pass.
 struct RecordArbiter<'r, 'g>(&'r mut GuardArbiter<'g>);
 
 impl Arbiter for RecordArbiter<'_, '_> {

@@ -1,10 +1,10 @@
-//! A guard judges one conversation: it stands between the filter that reads the conversation and the engine.
+//! The guard of one conversation, between the filter that reads the conversation and the engine.
 //!
 //! A transport hands over the bytes that a side wrote, and gets bytes to write, events to record and effects to carry out.
 //! The events come first: a denial is recorded before the answer that names it is written. The guard asks its
 //! [`GuardHost`] for what pure code cannot know.
 //!
-//! Pure: no clock, file, socket, environment, task, log or randomness.
+//! The crate is pure: it uses no clock, file, socket, environment, task, log or randomness.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -46,7 +46,8 @@ pub struct Guard {
     server_messages: u64,
 }
 
-/// The results of a judgement beside its verdict. Record the events and carry out the effects before the bytes are written.
+/// The results of a judgement besides its verdict. Record the events and carry out the effects before the bytes are
+/// written.
 #[derive(Debug, Default)]
 pub struct JudgementOutcome {
     /// The events to record, in order.
@@ -92,7 +93,7 @@ impl Guard {
         self.monitor.policy()
     }
 
-    /// Judges a message. A call that passes every local rule is then checked beside the other calls of its session.
+    /// Judges a message. A call that passes every local rule is then checked with the other calls of its session.
     pub fn message(
         &mut self,
         now: Timestamp,
@@ -147,7 +148,7 @@ impl Guard {
         verdict
     }
 
-    /// Judges something on the wire that is no message.
+    /// Judges bytes that are no message, or a message that may not pass.
     pub fn incident(&mut self, now: Timestamp, incident: &Incident, outcome: &mut JudgementOutcome) {
         let judgement = self
             .monitor
@@ -176,7 +177,7 @@ impl Guard {
     }
 
     /// Returns whether a tool is on the server's list, as it was read in this conversation and not announced as changed
-    /// since. Every tool is, while the server may not be used: nobody asks for its list.
+    /// since. Returns true for every tool while the server may not be used, because its list is then not requested.
     pub fn is_listed(&self, tool: &str) -> bool {
         self.barred.is_some() || self.monitor.is_listed(&self.conversation.identity, tool)
     }

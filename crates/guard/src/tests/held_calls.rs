@@ -1,4 +1,4 @@
-//! Calls that wait for a person, line by line: others pass, and what is answered goes on.
+//! Calls that wait for a person, line by line: other calls pass meanwhile, and an answered call continues.
 
 use mcpmon_engine::StoreEffect;
 use mcpmon_model::{AnsweredCall, CallAnswer};
