@@ -1,4 +1,4 @@
-//! Calls to several servers of one session: what is kept of them for a while, and what rules over them say.
+//! Calls to several servers of one session: the records of them, and the matches of rules over them.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::{Action, CallOrigin, ServerId, Timestamp};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCategory {
-    /// Nobody knows.
+    /// The effect is unknown.
     #[default]
     Unknown,
     /// Gets something.
@@ -34,26 +34,26 @@ pub enum SensitivityLabel {
     Secret,
     /// The arguments name a file that holds secrets.
     SensitivePath,
-    /// The tool's name says that it hands out secrets.
+    /// The name of the tool shows that it returns secrets.
     SecretTool,
-    /// The result was not looked at: there was too much at once.
+    /// The result was not inspected, because too much arrived at once.
     Unread,
 }
 
-/// Hashes of stretches of a text: enough to find a part of it again, and nothing of what it says.
+/// Hashes of parts of a text: they suffice to find a part of it again, and do not reveal it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprint(Box<[u32]>);
 
-/// The base-64 digits; each stands for six bits of a hash.
+/// The base-64 digits; each encodes six bits of a hash.
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
-/// Digits of a hash.
+/// Digits of one hash.
 const WIDTH: usize = 6;
 
 impl Fingerprint {
-    /// Hashes of one text at most. In a text that would have more, fewer of them are kept.
+    /// Most hashes of one text. Of a text with more, only some are kept.
     pub const MAX: usize = 4096;
 
-    /// Of hashes in any order, each kept once.
+    /// Returns the fingerprint of hashes in any order, with duplicates.
     pub fn new(mut hashes: Vec<u32>) -> Self {
         hashes.sort_unstable();
         hashes.dedup();
@@ -65,7 +65,7 @@ impl Fingerprint {
         self.0.len()
     }
 
-    /// Returns whether there is none: the text was too short.
+    /// Returns whether there is no hash, because the text was too short.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -82,7 +82,7 @@ impl Fingerprint {
 }
 
 impl Serialize for Fingerprint {
-    /// One text, six digits a hash: there are thousands of them.
+    /// Writes one text with six digits for each hash, because there are thousands of them.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut text = String::with_capacity(self.len() * WIDTH);
         for hash in &self.0 {
@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for Fingerprint {
     }
 }
 
-/// A call that asks whether it may be made, beside the other calls of its session.
+/// A call for which the holder of the session's calls is asked whether it may be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedCall {
     /// The time of the call.
@@ -133,20 +133,19 @@ pub struct SharedCall {
     pub category: ToolCategory,
     /// Id of the request, as text.
     pub request: Option<Box<str>>,
-    /// The model's id of the call, where the client says it.
+    /// The model's id of the call, if the client sends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<Box<str>>,
-    /// The turn of the model that asks for the call, if the reporting layer knows it. If it does not, the
-    /// holder of the session's calls may know a [`RecentIntent`] for it; otherwise turns are told apart by
-    /// time.
+    /// The turn of the model that asks for the call, if the reporting layer knows it. If it does not, the holder of the
+    /// session's calls may know a [`RecentIntent`] for it; otherwise turns are distinguished by time.
     pub turn: Option<Box<str>>,
     /// Reasons why its data is sensitive.
     pub labels: Vec<SensitivityLabel>,
-    /// Of its arguments.
+    /// The fingerprint of its arguments.
     pub arguments: Fingerprint,
-    /// True if it continues a call that was counted already.
+    /// True if it resumes a call that was counted already.
     pub resumes: bool,
-    /// True if the session has several servers: rules over them hold.
+    /// True if the session has several servers, so that rules over them apply.
     pub several: bool,
 }
 
@@ -165,7 +164,7 @@ pub enum Recent {
 /// A call that a model wants, and that another layer sees once it is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecentIntent {
-    /// The time of the call.
+    /// The time of the intent.
     pub at: Timestamp,
     /// The server.
     pub server: ServerId,
@@ -176,7 +175,8 @@ pub struct RecentIntent {
     pub tool_call: Option<Box<str>>,
     /// The turn of the model that wants it.
     pub turn: Box<str>,
-    /// The place where its calls are made, if not by the model: the model wants its own code run, and names no tool of a server.
+    /// The place where its calls are made, if not by the model: the model wants its own code run, and names no tool of
+    /// a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<CallOrigin>,
 }
@@ -184,7 +184,7 @@ pub struct RecentIntent {
 /// A call that was judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecentCall {
-    /// The time of the output.
+    /// The time of the call.
     pub at: Timestamp,
     /// The server.
     pub server: ServerId,
@@ -195,7 +195,7 @@ pub struct RecentCall {
     /// Id of the request, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Box<str>>,
-    /// The turn of the model that asked for it, if a layer knew.
+    /// The turn of the model that asked for it, if a layer knew the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Box<str>>,
     /// The place where it was made, if not by the model itself.
@@ -206,7 +206,7 @@ pub struct RecentCall {
     /// Reasons why its data is sensitive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<SensitivityLabel>,
-    /// Thousandths of a call that the server's bucket held afterwards; `None` where it took none.
+    /// Thousandths of a call that were left in the server's bucket afterwards; `None` if the call used no bucket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u64>,
 }
@@ -214,7 +214,7 @@ pub struct RecentCall {
 /// A result that went to the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecentOutput {
-    /// The time of the intent.
+    /// The time of the output.
     pub at: Timestamp,
     /// The server.
     pub server: ServerId,
@@ -223,19 +223,19 @@ pub struct RecentOutput {
     /// Reasons why its data is sensitive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<SensitivityLabel>,
-    /// Of its text.
+    /// The fingerprint of its text.
     #[serde(default, skip_serializing_if = "Fingerprint::is_empty")]
     pub print: Fingerprint,
 }
 
 /// Longest name of a tool, or id, that is kept, bytes.
 const MAX_NAME: usize = 4096;
-/// Labels of one call or result that are kept.
+/// Most labels of one call or result that are kept.
 const MAX_LABELS: usize = 8;
 
 impl SharedCall {
-    /// Returns whether it is no larger than any that this program makes: who holds the calls of others keeps
-    /// no more.
+    /// Returns whether the call is no larger than those that this program creates: a holder of the calls of other
+    /// processes keeps no larger ones.
     pub fn is_bounded(&self) -> bool {
         let ids = [&self.request, &self.tool_call, &self.turn];
         are_bounded(&self.tool, ids.into_iter().flatten(), &self.labels)
@@ -252,8 +252,8 @@ fn are_bounded<'a>(
 }
 
 impl Recent {
-    /// Returns whether it is no larger than any that this program makes: who holds the calls of others keeps
-    /// no more.
+    /// Returns whether it is no larger than those that this program creates: a holder of the calls of other processes
+    /// keeps no larger ones.
     pub fn is_bounded(&self) -> bool {
         match self {
             Self::Call(call) => {
@@ -277,7 +277,7 @@ impl Recent {
         }
     }
 
-    /// The same, no later than `now`: nobody can say what will happen.
+    /// Returns the same with a time of at most `now`, because a time in the future is wrong.
     #[must_use]
     pub fn not_after(mut self, now: Timestamp) -> Self {
         let at = match &mut self {
@@ -289,7 +289,7 @@ impl Recent {
         self
     }
 
-    /// The server it is of.
+    /// Returns the server that it belongs to.
     pub const fn server(&self) -> &ServerId {
         match self {
             Self::Call(call) => &call.server,
@@ -314,7 +314,7 @@ pub enum CrossServerRule {
 }
 
 impl CrossServerRule {
-    /// The name used in configuration, events and suppressions.
+    /// Returns the name used in configuration, events and suppressions.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ShadowTool => "shadow_tool",
@@ -343,14 +343,14 @@ pub struct RelatedCall {
     pub category: ToolCategory,
 }
 
-/// Evidence that a match is more than a coincidence. It gives the kind and the amount, never the data itself.
+/// Evidence that a match is more than a coincidence. It has the kind and the amount, never the data itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The kind of evidence.
     pub kind: EvidenceKind,
     /// The server that was read.
     pub server_id: ServerId,
-    /// With which tool.
+    /// The tool that read it.
     pub tool_name: String,
     /// The number of text stretches found again; 1 for every other kind.
     pub count: u32,
@@ -364,7 +364,7 @@ pub enum EvidenceKind {
     Secret,
     /// A file that holds secrets was read.
     SensitivePath,
-    /// A tool that hands out secrets was called.
+    /// A tool that returns secrets was called.
     SecretTool,
     /// A part of what was read is in the arguments.
     Overlap,
@@ -401,11 +401,11 @@ impl From<SensitivityLabel> for EvidenceKind {
 pub struct CrossServerMatch {
     /// The rule.
     pub rule: CrossServerRule,
-    /// True if the call is stopped for it.
+    /// True if the match stops the call.
     pub blocks: bool,
     /// The reason, as a sentence without a full stop.
     pub reason: String,
-    /// The calls it goes by, latest first.
+    /// The calls that the match rests on, latest first.
     pub related: Vec<RelatedCall>,
     /// The evidence for it.
     pub evidence: Vec<Evidence>,
@@ -429,7 +429,7 @@ impl SharedCallAnswer {
         self.over_rate.is_some() || self.crossings.iter().any(|crossing| crossing.blocks)
     }
 
-    /// Both together: a rule that matches in both is told once, by the one that stops the call.
+    /// Combines two answers: a rule that matches in both is reported once, by the match that stops the call.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         for crossing in other.crossings {

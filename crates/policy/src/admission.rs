@@ -7,7 +7,7 @@ use super::Policy;
 /// The admission of a server by its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Admission {
-    /// Nothing stands against it.
+    /// The server is admitted.
     #[default]
     Admitted,
     /// The server policy refuses it.

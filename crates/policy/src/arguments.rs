@@ -45,12 +45,12 @@ pub enum OnSecret {
     /// The message is stopped: the call, or the result.
     #[default]
     Block,
-    /// The message goes on with a placeholder in its place.
+    /// The message passes, with a placeholder in place of the secret.
     Redact,
 }
 
 impl OnSecret {
-    /// The harder one of two.
+    /// Returns the stricter of the two.
     #[must_use]
     pub const fn stricter(self, other: Self) -> Self {
         match (self, other) {

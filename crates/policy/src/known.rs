@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use mcpmon_model::{DefinitionKind, Digest, ServerId};
 
-/// Definitions by name. A name that is listed has no other definition than one of those listed.
+/// Known definitions by name. A listed name may only have one of the listed definitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownDefinitions {
     by_name: BTreeMap<String, Vec<KnownDefinition>>,
-    /// Those of a second policy, which must know a name's definition too where it lists the name.
+    /// The definitions of a second policy, which must also know a definition if it lists the name.
     on_top: Option<Box<Self>>,
 }
 
@@ -37,7 +37,7 @@ pub enum KnownStanding {
 }
 
 impl KnownDefinitions {
-    /// Makes a list.
+    /// Builds a list.
     pub fn new(definitions: impl IntoIterator<Item = KnownDefinition>) -> Self {
         let mut by_name: BTreeMap<String, Vec<KnownDefinition>> = BTreeMap::new();
         for definition in definitions {
@@ -52,12 +52,12 @@ impl KnownDefinitions {
         }
     }
 
-    /// Every definition of this list, by name.
+    /// Returns every definition of this list, by name.
     pub fn iter(&self) -> impl Iterator<Item = &KnownDefinition> {
         self.by_name.values().flatten()
     }
 
-    /// Returns how a definition stands.
+    /// Returns the relation of a definition to the list.
     pub fn standing(
         &self,
         server: &ServerId,
@@ -75,7 +75,7 @@ impl KnownDefinitions {
             .peekable();
         let is_listed = listed.peek().is_some();
         match above {
-            // The list above tightens this one: alone it approves nothing.
+            // The second list only tightens this one: it approves nothing that this one does not list.
             KnownStanding::Other => KnownStanding::Other,
             KnownStanding::Good | KnownStanding::Unlisted if !is_listed => KnownStanding::Unlisted,
             KnownStanding::Good | KnownStanding::Unlisted => match listed.any(|known| known.hash == hash) {
@@ -85,7 +85,7 @@ impl KnownDefinitions {
         }
     }
 
-    /// Combines two lists so that a definition has to be known to both where both have its name.
+    /// Combines two lists: if both have a name, both must list its definition.
     pub(super) fn tightened_by(&self, other: &Self) -> Self {
         if other.by_name.is_empty() && other.on_top.is_none() || self == other {
             return self.clone();

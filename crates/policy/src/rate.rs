@@ -11,11 +11,11 @@ use super::is_listed;
 pub struct RateLimits {
     /// True if calls are limited.
     pub enabled: bool,
-    /// The limit for a server without an entry of its own.
+    /// The limit for a server that has no entry.
     pub default: RateLimit,
     /// Limits by glob over server ids.
     pub per_server: Vec<(NameGlob, RateLimit)>,
-    /// The limits of a second policy, which must let a call pass too.
+    /// The limits of a second policy, which must also allow a call.
     pub on_top: Option<Box<Self>>,
 }
 
@@ -43,9 +43,8 @@ impl Default for RateLimits {
 }
 
 impl RateLimits {
-    /// Returns the limit for `server`: the entry with exactly its name, else the strictest of those that
-    /// match it, else the default; `None` if calls are not limited. With a second policy on top, the smaller
-    /// numbers hold.
+    /// Returns the limit for `server`: the entry with exactly its name, else the strictest entry that matches it, else
+    /// the default; `None` if calls are not limited. With a second policy, the smaller numbers apply.
     pub fn of(&self, server: &ServerId) -> Option<RateLimit> {
         let on_top = self.on_top.as_ref().and_then(|on_top| on_top.of(server));
         match (self.own(server), on_top) {
@@ -79,7 +78,7 @@ impl RateLimits {
 }
 
 impl RateLimit {
-    /// Returns the time for an empty bucket to fill; a day at most, which is longer than a session.
+    /// Returns the time in which an empty bucket fills; at most a day, which is longer than a session.
     pub fn refill(self) -> Duration {
         const DAY: Duration = Duration::from_hours(24);
         match self.per_minute {

@@ -1,4 +1,4 @@
-//! Sandboxes of servers: the files and the network that a declaration leaves to a server.
+//! Sandboxes of servers: the files and the network that a declaration allows a server.
 
 use std::{fmt, str::FromStr};
 
@@ -29,7 +29,7 @@ pub enum SandboxMode {
     /// Everything may be read but secrets, keys and configuration; the caches of its package manager and temporary
     /// directories may be written.
     HomeReadonly,
-    /// The system, its own package and a temporary directory of its own.
+    /// The system, its own package and its own temporary directory.
     Strict,
 }
 
@@ -44,7 +44,7 @@ impl SandboxMode {
     }
 }
 
-/// The reason why a text is no mode.
+/// The error that a text is no mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected `off`, `home-readonly` or `strict`")]
 pub struct SandboxModeError;
@@ -70,12 +70,12 @@ pub enum SandboxNetwork {
 }
 
 impl SandboxPolicy {
-    /// Returns whether it restricts nothing.
+    /// Returns whether the sandbox restricts nothing.
     pub fn is_open(&self) -> bool {
         self.mode == SandboxMode::Off && self.network == SandboxNetwork::Egress
     }
 
-    /// Combines two sandboxes so that both must grant a file.
+    /// Combines two sandboxes: both must grant a file.
     pub fn tightened_by(&self, other: &Self) -> Self {
         let network = match (self.network, other.network) {
             (SandboxNetwork::Egress, SandboxNetwork::Egress) => SandboxNetwork::Egress,
@@ -99,12 +99,12 @@ fn common(own: &[SandboxPath], others: &[SandboxPath]) -> Vec<SandboxPath> {
     own.iter().filter(|path| others.contains(path)).cloned().collect()
 }
 
-/// A path that a sandbox grants, with all that lies below it.
+/// A path that a sandbox grants, with everything below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxPath {
-    /// The directory that it lies in.
+    /// The directory that the path starts in.
     pub start: SandboxPathStart,
-    /// The names on the way from there.
+    /// The names below that directory.
     pub names: Vec<String>,
 }
 
@@ -119,13 +119,13 @@ pub enum SandboxPathStart {
     Workspace,
 }
 
-/// The directory that the client starts the server in, as configurations call it.
+/// The name of the directory that the client starts the server in, in configurations.
 const WORKSPACE: &str = "${workspace}";
 
 /// The reason why a text is no granted path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxPathError {
-    /// The path is relative to nothing that is known.
+    /// The path has no known start.
     #[error("expected a path that begins with `/`, `~/` or `${{workspace}}`")]
     Relative,
     /// The path has an unknown variable.
@@ -134,7 +134,7 @@ pub enum SandboxPathError {
     /// The path is a pattern.
     #[error("a grant is one path with all that lies below it: `*` and `?` are not expanded")]
     Pattern,
-    /// The path leads up.
+    /// The path contains `..`.
     #[error("a granted path has no `..`")]
     Upwards,
     /// The path is longer than a path can be.

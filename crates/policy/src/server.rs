@@ -31,22 +31,22 @@ pub struct Server {
 /// The transport of a declared server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// A child process.
+    /// A local process that talks on stdio.
     Stdio {
-        /// Program, as a client starts it.
+        /// The program, as a client starts it.
         command: String,
         /// Its arguments.
         args: Vec<String>,
     },
-    /// A URL.
+    /// A server at a URL.
     Remote {
         /// `http` or `sse`.
         server_type: ServerType,
-        /// As configured.
+        /// The URL as configured.
         url: String,
         /// Host of the URL: a name or an address.
         host: RemoteHost,
-        /// Port of the URL, the scheme's default where it names none.
+        /// Port of the URL; the scheme's default, if the URL has none.
         port: u16,
         /// Certificate pin.
         tls_fingerprint: Option<Digest>,
@@ -64,8 +64,9 @@ pub enum ProcessAccess {
     Any,
 }
 
-/// Programs that make a container or sandbox of their own as an ordinary user: they mount file systems or run helpers with
-/// rights of their own, which no process may that is kept from those of others. What they run is kept apart by them.
+/// Programs that create a container or sandbox as an ordinary user. They mount file systems or run helpers with
+/// privileges, which is not possible for a process that may not reach into others; they isolate what they run
+/// themselves.
 const SANDBOXES: [&str; 12] = [
     "apptainer",
     "bwrap",
@@ -82,8 +83,8 @@ const SANDBOXES: [&str; 12] = [
 ];
 
 impl ProcessAccess {
-    /// The access of a server that is started by `program`: as it is declared, or its own processes, unless the program
-    /// could not work so.
+    /// Returns the access of a server that is started by `program`: the declared one, else its own processes only,
+    /// unless the program could not work then.
     pub fn of(declared: Option<&Server>, program: &str) -> Self {
         let written = declared.and_then(|server| server.processes);
         match written {
@@ -94,12 +95,13 @@ impl ProcessAccess {
     }
 }
 
-/// Returns whether a program makes a container or sandbox of its own, and so cannot run in another one.
+/// Returns whether a program creates its own container or sandbox, and so cannot run in another one.
 pub fn makes_sandbox(program: &str) -> bool {
     SANDBOXES.contains(&program.rsplit('/').next().unwrap_or(program))
 }
 
-/// Clients of daemons that start containers: what they run is no process of theirs, and in no sandbox that is made for them.
+/// Clients of daemons that start containers: the container is no process of the client, and is in no sandbox made for
+/// it.
 const CONTAINER_CLIENTS: [&str; 4] = ["docker", "docker-compose", "finch", "nerdctl"];
 
 /// Returns whether a program has a daemon start a container, which is in no sandbox of the program.
@@ -110,14 +112,14 @@ pub fn starts_container(program: &str) -> bool {
 /// Host part of a server's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemoteHost {
-    /// To be resolved.
+    /// A name, to be resolved.
     Name(HostName),
-    /// An address as it is.
+    /// An address.
     Address(std::net::IpAddr),
 }
 
-/// The destinations of a server's process tree. A `deny` entry wins over an `allow` entry, and both over the
-/// default.
+/// The destinations of a server's process tree. A `deny` entry takes precedence over an `allow` entry, and both over
+/// the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Egress {
     /// The decision if no entry matches.

@@ -1,4 +1,4 @@
-//! Sessions whose models are behind the proxy, and what they get that dial a model themselves.
+//! Sessions whose models are behind the proxy, and the effect of connecting to a model directly.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::HostName;
 
-/// `network.proxy_bypass`, and the hosts it is about.
+/// `network.proxy_bypass`, and the hosts that it applies to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bypass {
     /// The effect on the connection.
@@ -34,12 +34,13 @@ pub struct ModelHost {
     pub hosts: Vec<HostName>,
     /// Addresses.
     pub addresses: Vec<IpAddr>,
-    /// Ports; empty for all. Where all are meant, addresses of the host itself are not: the proxy is there.
+    /// Ports; empty for all. With all ports, addresses of the host itself are excluded, because the proxy is there.
     pub ports: Vec<u16>,
 }
 
 impl ModelHost {
-    /// Returns whether `address`, which is one of its own, is meant.
+    /// Returns whether `address`, which is one of these, is that of the model: an address of the host itself is not, if
+    /// all ports are meant.
     pub fn means(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         !self.ports.is_empty() || !(address.is_loopback() || address.is_unspecified())

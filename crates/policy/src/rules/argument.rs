@@ -1,10 +1,10 @@
-//! Ways to arguments: `amount`, `order.amount`, `items[].price`, `*.path`.
+//! Paths to arguments: `amount`, `order.amount`, `items[].price`, `*.path`.
 
 use std::fmt;
 
 use mcpmon_model::fold;
 
-/// The path to members of a call's arguments. Items of a list count as the list.
+/// The path to members of a call's arguments. The items of a list have the path of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArgumentPath {
     written: String,
@@ -20,13 +20,13 @@ enum PatternStep {
 /// The reason why a text is not a valid argument path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentPathError {
-    /// Nothing there, or nothing between two points.
+    /// The path is empty, or has an empty name.
     #[error("a name is missing: expected for example `amount`, `order.amount` or `items[].price`")]
     Empty,
-    /// Something in brackets.
+    /// The path has an index in brackets.
     #[error("items of a list cannot be picked: `items[].price` is the price of every item")]
     Index,
-    /// A `*` within a name.
+    /// The path has a `*` within a name.
     #[error("`*` stands for a whole name, as in `*.amount`")]
     Wildcard,
 }
@@ -35,7 +35,7 @@ impl ArgumentPath {
     /// Reads `text`.
     ///
     /// # Errors
-    /// Returns an error if a name is missing, an item is picked, or a `*` stands within a name.
+    /// Returns an error if a name is missing, an item is selected, or a `*` is within a name.
     pub fn new(text: &str) -> Result<Self, ArgumentPathError> {
         let step = |part: &str| {
             let name = part.trim_end_matches("[]");
@@ -56,15 +56,14 @@ impl ArgumentPath {
         })
     }
 
-    /// As it is written.
+    /// Returns the path as it is written.
     pub fn as_str(&self) -> &str {
         &self.written
     }
 
-    /// Returns whether the value at the end of `members`, the names on the way to it, is meant or lies within
-    /// what is meant. A single name is meant wherever it stands: a server may look for it in a part of its
-    /// arguments. Names match in any case, as they do for servers written in Go, and one with points in it is
-    /// a way as well.
+    /// Returns whether this path names the value at the end of `members`, or a value that contains it. A single name
+    /// matches at any depth, because a server may look for it in a part of its arguments. The case of names is ignored,
+    /// as by servers written in Go, and a name with points in it counts as several names.
     pub fn covers<'n>(&self, members: impl Iterator<Item = &'n str>) -> bool {
         match &*self.steps {
             [PatternStep::Named { folded, .. }] => members
@@ -74,7 +73,7 @@ impl ArgumentPath {
         }
     }
 
-    /// The same for a single name at the top alone.
+    /// Returns whether the names of this path are the first of `members`.
     fn leads<'n>(&self, members: impl Iterator<Item = &'n str>) -> bool {
         let mut members = members.flat_map(|member| member.split('.'));
         self.steps.iter().all(|step| {
@@ -87,8 +86,8 @@ impl ArgumentPath {
 }
 
 impl ArgumentPath {
-    /// Returns whether the value at the end of `members` is meant where it stands and as it is called, and
-    /// nothing else is taken for it: what allows a value has to find it there.
+    /// Returns whether this path leads to exactly the value at the end of `members`, with names in the same case: a
+    /// rule that allows a value must not match any other value.
     pub fn is_at<'n>(&self, mut members: impl Iterator<Item = &'n str>) -> bool {
         self.steps.iter().all(|step| {
             members.next().is_some_and(|member| match step {

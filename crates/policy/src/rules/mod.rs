@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// Lists and rules over calls and resources.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
-    /// The tools that may be called at all.
+    /// The tools that may be called.
     pub tools: ToolPolicy,
     /// The decision about a call or a read that no rule matches.
     pub default: Decision,
@@ -30,7 +30,7 @@ pub struct Rules {
     pub resources: Vec<ResourceRule>,
     /// Bounds of numbers in arguments, in the order of the file.
     pub limits: Vec<ValueLimit>,
-    /// The rules of a second policy, which must let a use pass too: see [`Rules::tightened_by`].
+    /// The rules of a second policy, which must also allow a use: see [`Rules::tightened_by`].
     pub on_top: Option<Box<Self>>,
 }
 
@@ -68,7 +68,7 @@ pub struct ToolEntry {
     pub server: SpellingGlob,
     /// Their names.
     pub tool: SpellingGlob,
-    /// Their definition, where only one is meant.
+    /// Their definition, if the entry is for one definition only.
     pub content_hash: Option<Digest>,
 }
 
@@ -77,9 +77,9 @@ pub struct ToolEntry {
 pub struct CallRule {
     /// The name of the rule in events; unique.
     pub id: String,
-    /// For which tools it holds.
+    /// The tools that the rule applies to.
     pub tool: ToolMatch,
-    /// For which servers it holds; `None` for all.
+    /// The servers that the rule applies to; `None` for all.
     pub server: Option<SpellingGlob>,
     /// The conditions on arguments; all must hold.
     pub arguments: Vec<(ArgumentPath, PathGlob)>,
@@ -89,14 +89,14 @@ pub struct CallRule {
     pub reason: String,
 }
 
-/// Conditions on a tool's name, all of which must be met; none is met by every name.
+/// Conditions on a tool's name, all of which must be met. Without any condition every name matches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolMatch {
-    /// The whole name.
+    /// A glob for the whole name.
     pub name: Option<SpellingGlob>,
-    /// The whole name, one of these; empty for any.
+    /// Globs for the whole name, one of which must match; empty for any name.
     pub any: Vec<SpellingGlob>,
-    /// Anywhere in the name.
+    /// A regular expression that must match somewhere in the name.
     pub regex: Option<Pattern>,
 }
 
@@ -105,9 +105,9 @@ pub struct ToolMatch {
 pub struct ResourceRule {
     /// The name of the rule in events; unique.
     pub id: String,
-    /// The whole URI.
+    /// A glob for the whole URI.
     pub uri: Option<UriGlob>,
-    /// Anywhere in the URI.
+    /// A regular expression that must match somewhere in the URI.
     pub regex: Option<Pattern>,
     /// Its scheme, in lower case.
     pub scheme: Option<String>,
@@ -122,7 +122,7 @@ pub struct ResourceRule {
 pub struct ValueLimit {
     /// The name of the rule in events; unique.
     pub id: String,
-    /// For which tools it holds.
+    /// The tools that the limit applies to.
     pub tool: ToolMatch,
     /// The argument it limits.
     pub argument: ArgumentPath,
@@ -130,21 +130,20 @@ pub struct ValueLimit {
     pub min: Option<Decimal>,
     /// Largest value.
     pub max: Option<Decimal>,
-    /// The decision outside the limits; not [`Decision::Allow`].
+    /// The decision outside the bounds; not [`Decision::Allow`].
     pub decision: Decision,
     /// The reason, without a full stop; may be empty.
     pub reason: String,
 }
 
-/// A glob over URIs, in which `*` crosses everything. Scheme and host match in any case.
+/// A glob over URIs, in which `*` also matches `/`. The case of scheme and host is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UriGlob {
     written: NameGlob,
     lowered: NameGlob,
 }
 
-/// The strictness with which a condition is read: a refusing rule takes every doubt for a match, an allowing
-/// one takes none.
+/// The strictness of a condition: for a refusing rule every doubt is a match, for an allowing rule none is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionReading {
     /// A value that matches in any of its meanings is a match.
@@ -154,7 +153,7 @@ pub enum ConditionReading {
 }
 
 impl Rules {
-    /// These rules and `others`: both must let a use through, each by its own lists, rules and default.
+    /// Combines these rules with `others`: both must allow a use, each by its own lists, rules and default.
     #[must_use]
     pub fn tightened_by(mut self, others: Self) -> Self {
         self.on_top = Some(Box::new(match self.on_top {
@@ -164,14 +163,14 @@ impl Rules {
         self
     }
 
-    /// Each set of rules that must let a use through.
+    /// Returns each set of rules, all of which must allow a use.
     pub fn layers(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |rules| rules.on_top.as_deref())
     }
 }
 
 impl Decision {
-    /// The name used in events.
+    /// Returns the name used in events.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -221,8 +220,7 @@ impl ToolMatch {
 }
 
 impl SpellingGlob {
-    /// Returns whether a server of this `name` is meant. Clients name servers, and spell one name in many
-    /// ways.
+    /// Returns whether the glob matches a server of this `name`. Clients name servers, in many spellings of one name.
     pub fn serves(&self, name: &Spellings<'_>, reading: ConditionReading) -> bool {
         match reading {
             ConditionReading::Wide => self.resembles(name),
@@ -230,7 +228,8 @@ impl SpellingGlob {
         }
     }
 
-    /// Returns whether a tool of this `name` is meant. Servers name tools: what allows one means no other.
+    /// Returns whether the glob matches a tool of this `name`. Servers name tools, so a rule that allows a tool matches
+    /// no other spelling.
     pub fn is_meant(&self, name: &Spellings<'_>, reading: ConditionReading) -> bool {
         match reading {
             ConditionReading::Wide => self.resembles(name),
@@ -245,7 +244,7 @@ impl ResourceRule {
         self.is_met(forms, self.decision.reading())
     }
 
-    /// Returns whether it meets every condition in each of these forms.
+    /// Returns whether each of these forms meets every condition.
     pub fn is_beyond_doubt(&self, forms: &[String]) -> bool {
         self.is_met(forms, ConditionReading::Narrow)
     }
@@ -268,7 +267,7 @@ impl ResourceRule {
 }
 
 impl UriGlob {
-    /// Takes `pattern` as it is.
+    /// Builds a glob from `pattern`, which is used as it is.
     pub fn new(pattern: &str) -> Self {
         let origin = match pattern.split_once("://") {
             Some((scheme, rest)) => scheme.len() + 3 + rest.find('/').unwrap_or(rest.len()),
@@ -281,7 +280,7 @@ impl UriGlob {
         }
     }
 
-    /// As it is written.
+    /// Returns the glob as it is written.
     pub fn as_str(&self) -> &str {
         self.written.as_str()
     }

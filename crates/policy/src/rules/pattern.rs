@@ -1,17 +1,17 @@
-//! Patterns of the configuration: regular expressions of bounded size, and globs over paths.
+//! Patterns in the configuration: regular expressions of bounded size, and globs over paths.
 
 use std::fmt::Write as _;
 
 use regex::{Regex, RegexBuilder};
 
-/// A regular expression, looked for anywhere in a text.
+/// A regular expression that is searched for anywhere in a text.
 #[derive(Clone, Debug)]
 pub struct Pattern(Regex);
 
 /// The reason why a text is not a valid pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// Nothing there.
+    /// The pattern is empty.
     #[error("an empty pattern would match everything")]
     Empty,
     /// The pattern has a syntax error.
@@ -44,7 +44,7 @@ impl Pattern {
         compile(pattern).map(Self)
     }
 
-    /// As it is written.
+    /// Returns the pattern as it is written.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
@@ -78,7 +78,7 @@ fn compile(pattern: &str) -> Result<Regex, PatternError> {
     })
 }
 
-/// Reads the drawing of a wrong pattern: the pattern, a caret below it, and a last line with the message.
+/// Reads the drawing in the error of a wrong pattern: the pattern, a caret below it, and a last line with the message.
 fn drawn(drawing: &str) -> PatternError {
     const INDENT: usize = 4;
     let message = drawing.lines().last().unwrap_or(drawing);
@@ -94,8 +94,8 @@ fn drawn(drawing: &str) -> PatternError {
     }
 }
 
-/// A glob over paths: `*` is any run of characters without `/`, `**` any run, `?` one character other than `/`.
-/// `a/**` is `a` and everything in it; `~` at the start is any user's home.
+/// A glob over paths: `*` matches any run of characters without `/`, `**` any run, `?` one character other than `/`.
+/// `a/**` matches `a` and everything in it; `~` at the start is any user's home.
 #[derive(Clone, Debug)]
 pub struct PathGlob {
     written: String,
@@ -134,7 +134,7 @@ impl PathGlob {
         }
     }
 
-    /// As it is written.
+    /// Returns the glob as it is written.
     pub fn as_str(&self) -> &str {
         &self.written
     }
@@ -151,7 +151,7 @@ impl PartialEq for PathGlob {
     }
 }
 
-/// The regular expression that a glob stands for.
+/// Returns the regular expression of a glob.
 fn translated(glob: &str) -> String {
     let mut pattern = String::with_capacity(2 * glob.len());
     let mut rest = glob;

@@ -4,12 +4,12 @@ use std::{fmt, marker::PhantomData};
 
 use serde::{Deserializer, de};
 
-/// Keys that stand in one section, alone or together with those of others.
+/// Keys of one section, alone or together with the keys of other sets.
 pub trait SectionKeys: Default {
-    /// Returns their names.
+    /// Returns the names of the keys.
     fn names() -> &'static [&'static str];
 
-    /// Reads the value of `key`; returns whether the key is one of these.
+    /// Reads the value of `key`. Returns whether the key is one of these.
     ///
     /// # Errors
     /// Returns an error if the value is refused.
@@ -82,7 +82,7 @@ impl<'de, T: SectionKeys> de::Visitor<'de> for SectionVisitor<T> {
     }
 }
 
-/// One of these names.
+/// A key with one of these names.
 struct KnownKey(&'static [&'static str]);
 
 impl<'de> de::DeserializeSeed<'de> for KnownKey {

@@ -8,13 +8,13 @@ use super::{
 };
 use crate::{Cidr, HostName, NetworkRule, Policy, RemoteHost, RuleAction, Scope, Server, Transport};
 
-/// Addresses nothing listens on, refused at all times so that a self-test can see the refusal.
+/// Addresses on which nothing listens. They are always refused, so that a self-test can observe the refusal.
 pub const CANARY: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(127, 255, 255, 254)),
     IpAddr::V6(Ipv6Addr::new(0x100, 0, 0, 0, 0, 0x6d63, 0x706d, 0x6f6e)),
 ];
 
-/// The first rule of each slot, by its place in the order of rules.
+/// The first rule for each purpose, by its rank among the rules.
 #[derive(Clone, Debug, Default)]
 struct Slots {
     deny_host: Option<RankedRange>,
@@ -53,8 +53,8 @@ impl Slots {
         slots
     }
 
-    /// The same for an address that only other processes were told: it refuses for agents and what they start, and
-    /// whatever is reported goes by no name that somebody else gave it.
+    /// Returns the slots for an address that only DNS answers to other processes contain: rules refuse it for agents
+    /// and their processes only, and it gets no name in reports, because anyone could have given it that name.
     fn of_followed(&self) -> Option<Self> {
         let refuses = self.deny_host.or(self.deny_agents)?;
         Some(Self {
@@ -73,7 +73,7 @@ impl Slots {
     }
 }
 
-/// One rule, wherever it comes from.
+/// One rule, of any origin.
 struct HostRule<'a> {
     kind: RuleKind,
     name: &'a str,
@@ -84,8 +84,8 @@ struct HostRule<'a> {
 
 /// Adds the host list.
 ///
-/// Declared servers come before the rules of `network`: a rule that watches everything must not hide
-/// that a connection goes to a server.
+/// Declared servers come before the rules of `network`: a rule that watches everything must not hide that a connection
+/// goes to a server.
 pub(super) fn compile(policy: &Policy, compilation: &mut Compilation<'_>) -> Result<(), CompileError> {
     let canary = HostRule {
         kind: RuleKind::Canary,

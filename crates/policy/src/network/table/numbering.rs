@@ -9,9 +9,9 @@ use super::{CompileError, LIST_FIRST_SERVER, RULE_CANARY, RULE_FIRST, RuleInfo, 
 
 /// Gives out rule and list numbers; the caller keeps one across reloads.
 ///
-/// A rule keeps its number while name and kind stay, and no other rule ever gets it: records still in
-/// the rings name it. A server keeps its list number for ever: running processes carry it. Both outlive the daemon
-/// where the kernel's tables do.
+/// A rule keeps its number while its name and kind stay, and no other rule ever gets the number, because records in the
+/// rings still contain it. A server keeps its list number for ever, because running processes carry it. Both outlive
+/// the daemon if the kernel's tables do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Numbering {
@@ -32,7 +32,7 @@ impl Default for Numbering {
     }
 }
 
-/// As it is written down.
+/// The serialised form.
 #[derive(Serialize, Deserialize)]
 struct Written {
     rules: Vec<(RuleKind, String, u32)>,
@@ -78,7 +78,7 @@ impl Numbering {
         })
     }
 
-    /// The number of a rule.
+    /// Returns the number of a rule.
     pub(super) fn rule(&mut self, kind: &RuleKind, name: &str) -> Result<u32, CompileError> {
         if *kind == RuleKind::Canary {
             return Ok(RULE_CANARY);
@@ -92,7 +92,7 @@ impl Numbering {
         Ok(number)
     }
 
-    /// The number of a server's egress list.
+    /// Returns the number of a server's egress list.
     pub(super) fn list(&mut self, server: &ServerId) -> Result<u32, CompileError> {
         if let Some(number) = self.lists.get(server) {
             return Ok(*number);
@@ -102,7 +102,7 @@ impl Numbering {
         Ok(number)
     }
 
-    /// Forgets rules that are no more, so that reloads do not add up; their numbers stay used.
+    /// Forgets rules that no longer exist, so that reloads do not use more and more memory; their numbers stay used.
     pub(super) fn forget_all_but(&mut self, rules: &BTreeMap<u32, RuleInfo>) {
         self.rules.retain(|_, number| rules.contains_key(number));
     }
