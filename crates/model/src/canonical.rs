@@ -1,8 +1,8 @@
-//! Canonical JSON (RFC 8785): one text for every way of writing the same value, so that a hash of it says
-//! whether a definition changed.
+//! Canonical JSON (RFC 8785): one text for every way of writing the same value, so that its hash changes only if the
+//! definition changes.
 //!
-//! Different values to which the standard would give one text are kept apart: a number that a double cannot hold
-//! keeps its original text, a lone surrogate its escape, and members with one name all stay, in their order.
+//! Different values for which the standard gives the same text are kept apart: a number that a double cannot hold keeps
+//! its original text, a lone surrogate its escape, and all members of the same name stay, in their order.
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -12,8 +12,8 @@ use super::{
 };
 
 impl Definition {
-    /// The definition that was written as `raw`. Nested deeper than 256 levels, or no JSON, it is its own
-    /// canonical text: then any difference in writing counts.
+    /// Returns the definition that was written as `raw`. A text that is nested deeper than 256 levels, or is no JSON,
+    /// is its own canonical text: any difference in writing counts then.
     pub fn of(raw: RawJson<'_>) -> Self {
         let canonical = canonical(raw.as_str()).unwrap_or_else(|| raw.as_str().to_owned());
         Self {
@@ -22,7 +22,7 @@ impl Definition {
         }
     }
 
-    /// The definition of a text that is no JSON by itself, such as a server's instructions.
+    /// Returns the definition of a text that is not JSON, such as a server's instructions.
     pub fn of_text(text: &str) -> Self {
         let mut canonical = String::with_capacity(text.len() + 2);
         write_string(text, &mut canonical);
@@ -47,13 +47,13 @@ fn canonical(text: &str) -> Option<String> {
 struct DefinitionWriter<'a> {
     reader: JsonReader<'a>,
     out: String,
-    /// Members of the objects that are open, the innermost last.
+    /// Members of the open objects, the innermost last.
     members: Vec<CanonicalMember<'a>>,
-    /// The text of an object while its members are put in order.
+    /// Buffer for an object while its members are sorted.
     scratch: String,
 }
 
-/// A member that was written: its name, and where it stands.
+/// A written member: its name, and its position.
 struct CanonicalMember<'a> {
     name: Cow<'a, str>,
     start: usize,
@@ -99,7 +99,7 @@ impl DefinitionWriter<'_> {
         Some(())
     }
 
-    /// Members are written as they come, each with its comma, and put in order afterwards where they are not.
+    /// Writes the members in the order of the text, each with its comma, and sorts them afterwards if necessary.
     fn object(&mut self, depth: usize) -> Option<()> {
         self.reader.take(b'{')?;
         self.out.push('{');
@@ -132,7 +132,7 @@ impl DefinitionWriter<'_> {
         Some(())
     }
 
-    /// Puts the members from `own` on in order; they are written from `first` on.
+    /// Sorts the members from `own` on, whose text begins at `first`.
     fn sort(&mut self, first: usize, own: usize) {
         self.members[own..].sort_by(|one, other| utf16_order(&one.name, &other.name));
         self.scratch.clear();
@@ -167,7 +167,8 @@ impl DefinitionWriter<'_> {
     }
 }
 
-/// RFC 8785 sorts by UTF-16 code units. Code points and units differ in order only beyond the surrogates.
+/// Compares names by UTF-16 code units, as RFC 8785 sorts. Code points have the same order, except beyond the
+/// surrogates.
 fn utf16_order(one: &str, other: &str) -> std::cmp::Ordering {
     if one.is_ascii() && other.is_ascii() {
         return one.cmp(other);
@@ -197,7 +198,7 @@ fn write_character(character: char, out: &mut String) {
     }
 }
 
-/// Longest integer that every double of its size holds exactly, in digits.
+/// Most digits with which every integer is exact as a double.
 const SAFE_DIGITS: usize = 15;
 
 fn number(literal: &str, out: &mut String) {
@@ -211,13 +212,13 @@ fn number(literal: &str, out: &mut String) {
     } else {
         String::new()
     };
-    // Both are compared as decimals, so `0.10` is `0.1`, while a digit that a double has no room for counts.
+    // Both are compared as decimals, so `0.10` equals `0.1`, but a digit that a double cannot hold counts.
     let is_exact = CanonicalDecimal::of(literal)
         .is_some_and(|written| CanonicalDecimal::of(&formatted) == Some(written));
     out.push_str(if is_exact { &formatted } else { literal });
 }
 
-/// A double as ECMAScript writes it (`Number::toString`).
+/// Returns a double as ECMAScript writes it (`Number::toString`).
 fn ecmascript(double: f64) -> String {
     if double == 0.0 {
         return "0".to_owned();

@@ -7,15 +7,16 @@ use super::{
     reader::{MAX_DEPTH, items, members, unescape},
 };
 
-/// Changes that are told.
+/// Most changes that are reported.
 const MAX_CHANGES: usize = 50;
-/// Characters of a text that are told.
+/// Longest text in a change, characters.
 const MAX_TEXT: usize = 1000;
-/// Longest path, bytes; a field beneath it is told as part of what is above it.
+/// Longest path, bytes; a deeper field is reported as a part of the field above it.
 const MAX_PATH: usize = 400;
 
 impl Definition {
-    /// The fields in which `new` differs: at most 50, each with at most 1,000 characters of what it was and is.
+    /// Returns the fields in which `new` differs: at most 50, each with at most 1,000 characters of its old and new
+    /// value.
     pub fn changes(&self, new: &Self) -> Vec<FieldChange> {
         let mut changes = Vec::new();
         compare(
@@ -28,24 +29,24 @@ impl Definition {
         changes
     }
 
-    /// The digest of the definition without its top-level member `name`; `None` if it has no other member.
+    /// Returns the digest of the definition without its top-level member `name`; `None` if it has no other member.
     pub fn digest_apart_from(&self, name: &str) -> Option<Digest> {
         let mut others = String::with_capacity(self.canonical.len());
         for (member, value) in members(&self.canonical).filter(|(member, _)| member != name) {
-            // Neither a name, escaped, nor a canonical value has a line break in it.
+            // Neither an escaped name nor a canonical value contains a line break.
             others.extend([one_line(&member).as_str(), ":", value, "\n"]);
         }
         (!others.is_empty()).then(|| Digest::of(others.as_bytes()))
     }
 
-    /// The text of the member `name` at the top; `None` where there is none, or it is no string.
+    /// Returns the text of the top-level member `name`; `None` if there is none, or it is no string.
     pub fn text_of(&self, name: &str) -> Option<Cow<'_, str>> {
         let (_, value) = members(&self.canonical).find(|(member, _)| member == name)?;
         Some(unescape(value.strip_prefix('"')?.strip_suffix('"')?))
     }
 }
 
-/// Both are canonical: equal where their texts are, and their members are in one order.
+/// Compares two canonical texts: equal values have equal texts, and members have the same order.
 fn compare(path: &mut String, previous: &str, new: &str, depth: usize, changes: &mut Vec<FieldChange>) {
     if previous == new || changes.len() >= MAX_CHANGES {
         return;
@@ -76,7 +77,7 @@ fn compare_members(
     let mut before = members(previous).peekable();
     let mut after = members(new).peekable();
     loop {
-        // Whichever name comes first in their common order is missing on the other side.
+        // Both sides are sorted, so the smaller name is missing on the other side.
         let order = match (before.peek(), after.peek()) {
             (Some((one, _)), Some((other, _))) => one.encode_utf16().cmp(other.encode_utf16()),
             (Some(_), None) => std::cmp::Ordering::Less,
@@ -120,7 +121,7 @@ fn compare_items(path: &mut String, previous: &str, new: &str, depth: usize, cha
     }
 }
 
-/// A string as the text it means, anything else as JSON.
+/// Returns the value of a string, or any other value as JSON.
 fn told(canonical: &str) -> String {
     let string = canonical
         .strip_prefix('"')
@@ -129,12 +130,12 @@ fn told(canonical: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
 }
 
-/// A name that cannot be taken for the end of another member.
+/// Escapes a name, so that it cannot be taken for the end of another member.
 fn one_line(name: &str) -> String {
     name.escape_default().collect()
 }
 
-/// The first `most` bytes of `text`, less where a character would be cut.
+/// Returns at most the first `most` bytes of `text`, ending at a character boundary.
 fn cut(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }

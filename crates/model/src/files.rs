@@ -1,4 +1,4 @@
-//! The files a server runs from, as somebody read them.
+//! Files that a server runs from, as they were read.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub struct PinnedPackage {
     origin: Option<PackageOrigin>,
 }
 
-/// The origin of a package, as its installer noted it beside the package: nothing that mcpmon checked.
+/// The origin of a package, as its installer recorded it next to the package; mcpmon does not verify it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackageOrigin {
     /// The kind of registry.
@@ -33,14 +33,14 @@ pub struct PackageOrigin {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The URL it was fetched from.
+    /// The URL that it was downloaded from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<String>,
-    /// The digest of its archive, as the lock file has it: `sha512-…` of npm, `sha256:…` of Python, `commit:…` of a
+    /// The digest of its archive, as in the lock file: `sha512-…` of npm, `sha256:…` of Python, `commit:…` of a
     /// repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integrity: Option<String>,
-    /// The entry of the registry of MCP servers that the package says is its own.
+    /// The entry in the registry of MCP servers that the package claims as its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry_entry: Option<RegistryEntry>,
 }
@@ -53,7 +53,7 @@ pub struct RegistryEntry {
     /// The server's version there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The `server.json` that lies beside the package, inside the server's root.
+    /// The `server.json` next to the package, inside the server's root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
@@ -69,7 +69,7 @@ pub enum Ecosystem {
 }
 
 impl PinnedPackage {
-    /// A package found at `root`; the digest follows from the manifest.
+    /// Returns a package found at `root`; the digest follows from the manifest.
     pub fn new(root: PathBuf, manifest: Manifest) -> Self {
         Self {
             root,
@@ -79,28 +79,28 @@ impl PinnedPackage {
         }
     }
 
-    /// The same package, with its origin.
+    /// Returns the same package with its origin.
     #[must_use]
     pub fn with_origin(self, origin: Option<PackageOrigin>) -> Self {
         Self { origin, ..self }
     }
 
-    /// Its origin, where its installer noted one.
+    /// Returns the origin, if the installer recorded one.
     pub const fn origin(&self) -> Option<&PackageOrigin> {
         self.origin.as_ref()
     }
 
-    /// Its path inside the server's root; shown to the user and not compared.
+    /// Returns its path inside the server's root, which is shown to the user and not compared.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Digest of the manifest.
+    /// Returns the digest of the manifest.
     pub const fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// Its files and those of its dependencies.
+    /// Returns the manifest: its files and those of its dependencies.
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -123,23 +123,23 @@ pub enum Part<T> {
 /// The users who can change a file or replace it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writers {
-    /// Root alone: the file and every directory above it are root's, and no mode lets others write to them.
+    /// Root only: the file and every directory above it belong to root, and no mode lets others write to them.
     Root,
-    /// Others too, or it is not known.
+    /// Other users too, or it is not known.
     #[default]
     Others,
 }
 
-/// The files a server runs from, as they are now.
+/// The files that a server runs from, as they are now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerFiles {
     /// The file that runs: a binary, or the interpreter.
     pub executable: Part<PinnedFile>,
     /// The users who can change the executable.
     pub executable_writers: Writers,
-    /// The entry script, where there is one.
+    /// The entry script, if there is one.
     pub script: Option<Part<PinnedFile>>,
-    /// The package with its dependencies, where there is one.
+    /// The package with its dependencies, if there is one.
     pub package: Option<Part<PinnedPackage>>,
     /// The launcher that started it, if it was not started directly.
     pub launcher: Option<LauncherFiles>,
@@ -148,8 +148,8 @@ pub struct ServerFiles {
 /// The files of a launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LauncherFiles {
-    /// The file that the command led to, with the scripts and programs behind it in the same process. Its path is the one
-    /// that was looked up.
+    /// The file that the command led to, with the scripts and programs that ran later in the same process. Its path is
+    /// the one that was looked up.
     pub file: Part<PinnedFile>,
     /// The users who can change those files.
     pub writers: Writers,

@@ -10,28 +10,28 @@ const ID_DIGITS: usize = 12;
 /// A call that is held until a person answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldCall {
-    /// Hexadecimal digits, by which a person names it.
+    /// Hexadecimal digits by which a person refers to it.
     pub id: String,
     /// The server.
     pub identity: PinKey,
-    /// The agent's session, where known.
+    /// The agent's session, if known.
     pub session: Option<SessionId>,
     /// The tool, as the server knows it.
     pub tool: String,
-    /// The arguments in their canonical form, whole, with secrets replaced.
+    /// The complete arguments in canonical form, with secrets replaced.
     pub arguments: String,
-    /// Digest of the canonical arguments as the server would get them. The answer is about these.
+    /// Digest of the canonical arguments that the server would get. The answer applies to these.
     pub arguments_hash: Digest,
     /// The first rule that asks.
     pub rule: String,
-    /// The others that do.
+    /// The other rules that ask.
     #[serde(default)]
     pub other_rules: Vec<String>,
     /// The reasons of these rules, without a full stop.
     pub reason: String,
     /// The time at which the call was held.
     pub since: Timestamp,
-    /// The time at which nobody waits for an answer any longer.
+    /// The time at which the client stops waiting for an answer.
     pub expires: Timestamp,
 }
 
@@ -43,7 +43,7 @@ impl HeldCall {
         Digest::of(text.as_bytes()).short(ID_DIGITS)
     }
 
-    /// Returns whether nobody waits at `now`: its time ran out, or the clock was set back by more than that.
+    /// Returns whether the wait is over at `now`: its time ran out, or the clock was set back by more than that.
     pub const fn is_late(&self, now: Timestamp) -> bool {
         let patience = self.expires.0.saturating_sub(self.since.0);
         now.0 >= self.expires.0 || self.since.0.saturating_sub(now.0) > patience
@@ -64,9 +64,9 @@ impl HeldCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallAnswer {
-    /// This very call goes on.
+    /// This call is made.
     Once,
-    /// This call goes on, and so do later ones of the same tool in the same session that the same rules ask about.
+    /// This call is made, and so are later ones of the same tool in the same session that the same rules ask about.
     Session,
     /// The call is refused.
     Deny,

@@ -1,13 +1,13 @@
-//! Calls that were left out of a response which its provider keeps.
+//! Calls that were left out of a response that its provider stores.
 //!
-//! A conversation that goes on by the id of such a response has to answer every call in it, and the agent knows only of
-//! those that it saw. So what was left out is remembered, and its refusal is sent along.
+//! A conversation that continues from the id of such a response has to answer every call in it, but the agent knows
+//! only the calls that it saw. So omitted calls are remembered, and their refusals are sent along.
 
 use std::collections::VecDeque;
 
-/// Most bytes that are remembered of one session; the oldest responses make room.
+/// Most bytes that are remembered of one session; the oldest responses are removed first.
 const MAX_BYTES: usize = 64 << 10;
-/// Longest id that is remembered.
+/// Longest id that is remembered, bytes.
 const MAX_ID: usize = 256;
 
 /// A call that was left out.
@@ -45,7 +45,7 @@ pub struct OmittedCalls {
 }
 
 impl OmittedCalls {
-    /// These calls were left out of the response with this id.
+    /// Notes that these calls were left out of the response with this id.
     pub fn note(&mut self, response: &str, calls: &[OmittedCall]) {
         if response.is_empty() || response.len() > MAX_ID {
             return;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{RawJson, SessionId};
 
-/// The API a model is spoken to by.
+/// The API of a request to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
@@ -23,7 +23,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The name in events and configuration.
+    /// Returns the name in events and configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -38,28 +38,28 @@ impl Dialect {
 /// One request to a model, with its response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// Agent session, where known.
+    /// Agent session, if known.
     pub session: Option<SessionId>,
-    /// User who asks, where known.
+    /// User who asks, if known.
     pub uid: Option<u32>,
     /// The API.
     pub dialect: Dialect,
     /// The agent's own name (`User-Agent`): only a hint, because any program can send any name.
     pub agent: Option<Box<str>>,
-    /// Id of the request, mcpmon's own.
+    /// mcpmon's own id of the request.
     pub request: Box<str>,
     /// The trace that the request belongs to, if the agent sends one (W3C Trace Context).
     pub trace_parent: Option<Box<str>>,
 }
 
-/// A request to a model, or its answer, that does not go on for what it is.
+/// A request to a model, or its answer, that was stopped because it could not be judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HaltedExchange {
     /// The half of the exchange: request or response.
     pub half: ExchangeHalf,
-    /// True if it is too long, rather than something that cannot be read.
+    /// True if it is too long, false if it cannot be read.
     pub is_too_long: bool,
-    /// The cause, in the words used for the user.
+    /// The cause, as the user is told.
     pub cause: String,
 }
 
@@ -72,28 +72,28 @@ pub enum ExchangeHalf {
     Response,
 }
 
-/// Something in a request or a response that has to do with tools.
+/// A fact about tools in a request or a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LlmMention<'a> {
     /// A request offers tools to the model; [`super::Verdict::Hide`] leaves some out.
     Offered(Vec<Offered<'a>>),
-    /// A request has the provider use an MCP server by itself; no other layer sees its calls.
+    /// A request has the provider use an MCP server without the client; no other layer sees its calls.
     Remote(ProviderServer<'a>),
-    /// A request has the provider run a tool of its own: web search, code execution.
+    /// A request has the provider run one of its own tools: web search, code execution.
     Hosted {
         /// The type of the tool, as the API names it: `web_search_20250305`, `code_interpreter`.
         kind: Cow<'a, str>,
     },
     /// The model wants a tool called by the agent.
     Call(Intent<'a>),
-    /// The provider called a tool already.
+    /// The provider has already called a tool.
     Called {
-        /// The MCP server, by the label the request gave it; `None` for a tool of the provider's own.
+        /// The MCP server, by the label the request gave it; `None` for one of the provider's own tools.
         server: Option<Cow<'a, str>>,
         /// The call that was answered.
         intent: Intent<'a>,
     },
-    /// The provider says which tools an MCP server of the request offers.
+    /// The provider reports which tools an MCP server of the request offers.
     Listed {
         /// The server, by the label the request gave it.
         server: Cow<'a, str>,
@@ -120,7 +120,7 @@ pub struct ToolName<'a> {
     pub name: Cow<'a, str>,
 }
 
-/// An MCP server that a provider is to use by itself.
+/// An MCP server that a provider is to use without the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderServer<'a> {
     /// The label of the server in the request.
@@ -149,6 +149,6 @@ pub enum Input<'a> {
     Json(RawJson<'a>),
     /// Text that need not be JSON: a custom tool, or a shell's command.
     Text(Cow<'a, str>),
-    /// Text that should be JSON and is none (a model was cut off, or made it up).
+    /// Text that should be JSON and is not (the model's output was cut off, or is wrong).
     Malformed(Cow<'a, str>),
 }

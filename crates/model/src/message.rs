@@ -10,21 +10,21 @@ use super::{DefinitionKind, Digest, Layer, PinKey, RawJson, ServerType, SessionI
 /// A client and a server over one transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
-    /// The server: what pins of its definitions belong to.
+    /// The server, as the owner of the pins of its definitions.
     pub identity: PinKey,
     /// The way the server is reached.
     pub server_type: ServerType,
-    /// Agent session, where known.
+    /// Agent session, if known.
     pub session: Option<SessionId>,
     /// The layer that observes it.
     pub layer: Layer,
 }
 
-/// Stands for no user of this host: the kernel has none of that id.
+/// A user id for no user of this host: the kernel uses it for none.
 pub const NO_USER: u32 = u32::MAX;
 
 impl Conversation {
-    /// The user who asks, where no process of this host serves, which would tell.
+    /// Returns the user who asks, if no process on this host serves, whose user would be known otherwise.
     pub fn client_uid(&self) -> Option<u32> {
         let uid = self.identity.uid;
         (self.layer == Layer::McpHttp && uid != NO_USER).then_some(uid)
@@ -40,13 +40,13 @@ pub enum Side {
     Server,
 }
 
-/// Under which kind of revision a message was written. One channel can carry both.
+/// The kind of protocol revision of a message. One channel can carry both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Era {
-    /// 2024-11-05 to 2025-11-25: `initialize`, then requests of both sides.
+    /// Revisions 2024-11-05 to 2025-11-25: `initialize`, then requests of both sides.
     #[default]
     Handshake,
-    /// From 2026-07-28: no handshake, no requests of the server; `resultType` in every result.
+    /// Revisions from 2026-07-28: no handshake, no requests of the server; `resultType` in every result.
     Stateless,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for RequestId {
 }
 
 impl Serialize for RequestId {
-    /// As it stands in a message; a number beyond 64 bits as a string of its digits.
+    /// Serializes the id as it is in a message; a number beyond 64 bits becomes a string of its digits.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Number(digits) => match (digits.parse::<i64>(), digits.parse::<u64>()) {
@@ -110,7 +110,7 @@ impl<'de> Deserialize<'de> for RequestId {
     }
 }
 
-/// By which ids other layers know a call.
+/// The ids by which other layers know a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace<'a> {
     /// `_meta["claudecode/toolUseId"]` or `_meta.callId`.
@@ -124,7 +124,7 @@ pub struct Trace<'a> {
 pub struct Message<'a> {
     /// The revision it was written under.
     pub era: Era,
-    /// Id of the request that it is, or answers; `None` for a notification.
+    /// Id of the request, or of the request that it answers; `None` for a notification.
     pub id: Option<&'a RequestId>,
     /// Ids of other layers.
     pub trace: Trace<'a>,
@@ -137,9 +137,9 @@ pub struct Message<'a> {
 /// The content of a message, by its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// The client speaks.
+    /// The client sent it.
     Client(FromClient<'a>),
-    /// The server speaks.
+    /// The server sent it.
     Server(FromServer<'a>),
 }
 
@@ -167,7 +167,7 @@ pub enum FromClient<'a> {
         /// Its parameters.
         params: Option<RawJson<'a>>,
     },
-    /// The answer to something the server asked.
+    /// The answer to a request of the server.
     Reply {
         /// The server request that this answers.
         to: ServerRequestKind,
@@ -188,9 +188,9 @@ pub enum FromClient<'a> {
 pub struct Call<'a> {
     /// The tool, as the server knows it.
     pub tool: Cow<'a, str>,
-    /// Its arguments; `None` where the member is missing.
+    /// Its arguments; `None` if the member is missing.
     pub arguments: Option<RawJson<'a>>,
-    /// The call goes on with one that asked for input: `inputResponses`, `requestState`.
+    /// The members by which the call resumes one that asked for input: `inputResponses`, `requestState`.
     pub resumes: Option<RawJson<'a>>,
 }
 
@@ -212,7 +212,7 @@ pub enum FromServer<'a> {
         /// Its parameters.
         params: Option<RawJson<'a>>,
     },
-    /// A list is not what it was.
+    /// A list has changed.
     ListChanged(ListKind),
     /// Any other notification: progress, log messages, task status, resource updates.
     Notice {
@@ -253,7 +253,7 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    /// The list that offers definitions of this kind; instructions and apps are on none.
+    /// Returns the list that offers definitions of this kind; `None` for instructions and apps, which are on no list.
     pub const fn of(kind: DefinitionKind) -> Option<Self> {
         match kind {
             DefinitionKind::Tool => Some(Self::Tools),
@@ -273,20 +273,20 @@ pub struct Listing<'a> {
     pub kind: ListKind,
     /// The items on the page, in the server's order.
     pub items: Vec<ListedItem<'a>>,
-    /// True if it goes on with an earlier page: the request had a cursor.
+    /// True if it continues an earlier page: the request had a cursor.
     pub continued: bool,
     /// True if another page follows: the result has a cursor.
     pub more: bool,
-    /// True if it is no page of the list but a part that was asked for by its URI: one skill, or one directory of
-    /// resources. What is not in it is not gone.
+    /// True if it is no page of the list but a part that was requested by its URI: one skill, or one directory of
+    /// resources. A definition that is not in it is not gone.
     pub is_part: bool,
     /// The whole result.
     pub result: RawJson<'a>,
-    /// Digest of its text, where that was read before, byte for byte.
+    /// Digest of its text, if the same text was read before, byte for byte.
     pub again: Option<Digest>,
 }
 
-/// Something a list offers.
+/// An item of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedItem<'a> {
     /// Its name; a resource's or skill's URI, a template's URI template.
@@ -315,12 +315,12 @@ pub struct Answer<'a> {
     pub outcome: AnswerOutcome<'a>,
 }
 
-/// A request that waits for its answer, as far as the answer is judged by it.
+/// A pending request, with what is needed to judge its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnsweredRequest {
-    /// The request's content, as far as the answer needs it.
+    /// The content of the request that judging the answer needs.
     pub what: ClientRequestKind,
-    /// The time the request was forwarded.
+    /// The time at which the request was forwarded.
     pub at: Timestamp,
 }
 
@@ -373,7 +373,7 @@ pub enum AnswerOutcome<'a> {
     Error {
         /// Its code.
         code: i64,
-        /// Its message: clients hand it to the model as it is.
+        /// Its message: clients give it to the model unchanged.
         message: Cow<'a, str>,
         /// The whole error object.
         error: RawJson<'a>,
@@ -387,13 +387,13 @@ pub enum ResultKind {
     Complete,
     /// The request failed: `isError: true`.
     Failed,
-    /// The server needs answers first: `resultType: "input_required"` with `inputRequests`.
+    /// The server needs input first: `resultType: "input_required"` with `inputRequests`.
     InputRequired,
     /// The result comes later: `resultType: "task"`, or a task of 2025-11-25.
     Task,
 }
 
-/// Something on the wire that is no message, or one that may not pass.
+/// Bytes that are no message, or a message that may not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incident {
     /// The client's message is not strict JSON-RPC; it was answered with an error and not forwarded.
@@ -401,12 +401,12 @@ pub enum Incident {
         /// The cause, with the position.
         cause: String,
     },
-    /// The headers of a request do not say what its body does; it was answered with an error and not forwarded.
+    /// The headers of a request differ from its body; it was answered with an error and not forwarded.
     HeaderMismatch {
         /// The difference.
         cause: String,
     },
-    /// A message over the limit; it was not forwarded, and both sides were told.
+    /// A message exceeded the limit; it was not forwarded, and both sides were told.
     TooLong {
         /// The sender.
         side: Side,
@@ -418,14 +418,14 @@ pub enum Incident {
         /// Its length.
         bytes: usize,
     },
-    /// An answer to something that was not asked, or was answered; it was dropped.
+    /// An answer to a request that was not made, or was answered already; it was dropped.
     Unasked {
         /// The sender.
         side: Side,
         /// Its id.
         id: RequestId,
     },
-    /// A request whose id another one that waits has, or for which there is no room; it was refused.
+    /// A request with the id of another pending one, or beyond the limit of pending ones; it was refused.
     Refused {
         /// The sender.
         side: Side,

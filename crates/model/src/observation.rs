@@ -1,5 +1,4 @@
-//! Observations of launches, processes and connections, in the core's words. All layers build these; the
-//! Monitor judges them.
+//! Observations of launches, processes and connections. All layers build these; the Monitor judges them.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -17,11 +16,11 @@ pub struct ProcessId {
     pub start: u64,
 }
 
-/// Number of a running server: one launch, with every process that comes of it.
+/// Number of a running server: one launch, with every process that results from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InstanceId(pub u32);
 
-/// Identity of a file as the kernel saw it at exec.
+/// Identity of a file as the kernel saw it when it was executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
     /// The kernel's own device number.
@@ -43,15 +42,15 @@ pub struct Exec {
     pub parent: ProcessId,
     /// Server it already belonged to.
     pub instance: Option<InstanceId>,
-    /// True if the kernel holds it to every egress list until it is judged.
+    /// True if every egress list applies to it until it is judged.
     pub pending: bool,
-    /// Arguments, as far as they are known.
+    /// Arguments, if they are known.
     pub argv: Vec<String>,
-    /// The same with links into installed packages followed; empty where there are none.
+    /// The same, with links into installed packages resolved; empty if there are none.
     pub linked: Vec<String>,
-    /// Path given to `execve`; empty where it is not known.
+    /// Path given to `execve`; empty if it is not known.
     pub filename: String,
-    /// Working directory of the process inside its root; `None` where nobody asked, or where it is not known.
+    /// Working directory of the process inside its root; `None` if it was not looked up, or is not known.
     pub directory: Option<String>,
     /// Command name.
     pub comm: String,
@@ -59,24 +58,24 @@ pub struct Exec {
     pub uid: u32,
     /// The file that runs.
     pub file: FileId,
-    /// Names that file has; 0 where unknown, or where it has none any more.
+    /// Number of hard links to the file; 0 if unknown, or if there is none any more.
     pub links: u32,
-    /// Owner of that file; `None` where unknown.
+    /// Owner of the file; `None` if unknown.
     pub owner: Option<u32>,
-    /// The kernel killed it before its first instruction: its file is refused.
+    /// True if the kernel killed it before its first instruction, because its file is refused.
     pub killed: bool,
-    /// The kernel stopped it before its first instruction: it may be the start of a pinned server.
+    /// True if the kernel stopped it before its first instruction, because it may be the start of a pinned server.
     pub held: bool,
-    /// The server that a wrapper starts as this process: proof that it is one, whatever it is called.
+    /// The server that a wrapper started as this process; proves that the process is a server, whatever its name.
     pub wrapped_as: Option<PinKey>,
 }
 
-/// A process that was stopped was sent `SIGCONT` by another than who stopped it.
+/// A stopped process got `SIGCONT` from a process other than the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resume {
     /// The stopped process.
     pub process: ProcessId,
-    /// The sender, for a person to read.
+    /// The sender, as text for a person.
     pub by: String,
 }
 
@@ -85,9 +84,9 @@ pub struct Resume {
 pub struct Fork {
     /// The new process.
     pub process: ProcessId,
-    /// The one that called fork.
+    /// The process that called fork.
     pub parent: ProcessId,
-    /// Server both belong to, as far as the kernel knew.
+    /// Server of both processes, if the kernel knew it.
     pub instance: Option<InstanceId>,
 }
 
@@ -98,11 +97,11 @@ pub struct Exit {
     pub process: ProcessId,
     /// Server it belonged to.
     pub instance: InstanceId,
-    /// Status word as `wait(2)` gives it; `None` where the end itself was not seen.
+    /// Status word as in `wait(2)`; `None` if the end itself was not seen.
     pub status: Option<u32>,
 }
 
-/// A connection was asked for.
+/// A connection was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// The process that connects.
@@ -117,17 +116,17 @@ pub struct Connection {
     pub cgroup: u64,
     /// Number of the rule that matched.
     pub rule: Option<u32>,
-    /// Address the rules were tried on.
+    /// Address to which the rules were applied.
     pub address: IpAddr,
-    /// Address as the caller gave it.
+    /// Address as the process gave it.
     pub given: IpAddr,
     /// Port.
     pub port: u16,
     /// Transport protocol.
     pub transport: Transport,
-    /// Its number, as IP numbers protocols.
+    /// The IP protocol number.
     pub protocol: u8,
-    /// The kernel's number of the socket, where its end will be told.
+    /// The kernel's number of the socket, if its end will be reported.
     pub socket: Option<u64>,
     /// The kernel hook that judged it.
     pub checkpoint: Checkpoint,
@@ -168,11 +167,11 @@ pub struct OpenConnection {
     pub transport: Transport,
     /// True if the other side opened it.
     pub is_answer: bool,
-    /// Its processes, as far as they are known.
+    /// Its processes, if they are known.
     pub holders: Vec<ConnectionHolder>,
 }
 
-/// A process that holds the socket of a connection, and what it is held to.
+/// A process that holds the socket of a connection, with the rules that apply to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionHolder {
     /// The process.
@@ -183,31 +182,31 @@ pub struct ConnectionHolder {
     pub uid: u32,
     /// Server it belongs to.
     pub instance: Option<InstanceId>,
-    /// True if the rules for agents hold for it.
+    /// True if the rules for agents apply to it.
     pub is_agent: bool,
-    /// The lists of addresses that hold for it.
+    /// The lists of addresses that apply to it.
     pub lists: Vec<u32>,
 }
 
 /// The outcome of an order to cut a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CutOutcome {
-    /// It was cut, after so much had passed; `None` where nobody counts that.
+    /// It was cut, after this traffic; `None` if the kernel does not count it.
     Cut(Option<ConnectionTraffic>),
-    /// It goes on, for this reason.
+    /// It stays open, for this reason.
     Failed(String),
 }
 
-/// Bytes that passed on a connection.
+/// Bytes that were sent and received on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionTraffic {
-    /// Bytes of payload that were sent, each once.
+    /// Bytes of payload that were sent, without retransmissions.
     pub sent: u64,
-    /// Bytes of payload that came.
+    /// Bytes of payload that were received.
     pub received: u64,
 }
 
-/// A process of a server closed the socket of a connection that it had asked for.
+/// A process of a server closed the socket of a connection that it had requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosedConnection {
     /// The process that had connected.
@@ -226,8 +225,8 @@ pub struct ClosedConnection {
     pub transport: Transport,
     /// False if the other side never answered.
     pub established: bool,
-    /// The time since it was asked for.
+    /// The time since the connection was requested.
     pub duration: Duration,
-    /// Bytes that passed; `None` where nobody counts them.
+    /// Bytes sent and received; `None` if the kernel does not count them.
     pub traffic: Option<ConnectionTraffic>,
 }

@@ -1,26 +1,26 @@
-//! Paths as they are compared with each other, and patterns over them.
+//! Paths in the form in which they are compared, and patterns over them.
 
 use std::fmt;
 
 use super::NameGlob;
 
-/// A path without `.`, `..` and empty names, as far as that can be told from its text.
+/// A path without `.`, `..` and empty names, as far as its text allows removing them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PlainPath {
     /// The start of the path.
     pub start: PathStart,
-    /// The names on the way, in the case they were written in.
+    /// The names of the path, in the case in which they were written.
     pub names: Vec<String>,
 }
 
 /// The start of a path: the root, a home directory, or an unknown directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathStart {
-    /// At the root.
+    /// The path starts at the root.
     Root,
-    /// In somebody's home directory.
+    /// The path starts in a home directory, of any user.
     Home,
-    /// In a directory that is not known.
+    /// The path starts in an unknown directory.
     Unknown,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for PlainPath {
 }
 
 /// A pattern over paths: `/etc/mcpmon/**`, `~/.bashrc`, `**/.cursor/mcp.json`. In a name `*` is any run of characters
-/// and `?` any one; `**` is any number of names. Case does not count.
+/// and `?` any one; `**` is any number of names. Case is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern {
     text: String,
@@ -54,13 +54,13 @@ enum Part {
 /// The reason why a text is not a valid path pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathPatternError {
-    /// The path is relative to nothing.
+    /// The pattern has no known start.
     #[error("expected a path that begins with `/`, `~/` or `**/`")]
     Relative,
     /// The pattern would match every path.
     #[error("the pattern names no file: it would match every path")]
     Everything,
-    /// The pattern has a name that no path has.
+    /// The pattern has an empty name.
     #[error("a pattern has no `.`, `..` or empty names")]
     EmptyName,
     /// The pattern is longer than a path can be.
@@ -71,7 +71,7 @@ pub enum PathPatternError {
 /// The relation of a path to a pattern that concerns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathMatch {
-    /// The path is a directory that holds a match.
+    /// The path is a directory that contains a match.
     Above,
     /// The path itself matches.
     Itself,
@@ -81,8 +81,8 @@ pub enum PathMatch {
 pub const MAX_PATH: usize = 4096;
 /// Longest name in a path, bytes: `NAME_MAX`.
 const MAX_NAME: usize = 255;
-/// Letters that a path with wildcards must share with a pattern before the first of them: `*.md` means no file in
-/// particular.
+/// Fewest letters that a path with wildcards must share with a pattern before its first wildcard: `*.md` names no
+/// particular file.
 const MIN_SHARED: usize = 3;
 
 impl PathPattern {
@@ -119,12 +119,12 @@ impl PathPattern {
         Ok(Self { text, start, parts })
     }
 
-    /// The pattern as it was written.
+    /// Returns the pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The names in it that have no wildcards, in lower case.
+    /// Returns the names in it that have no wildcards, in lower case.
     pub fn literals(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             Part::Name(glob) if !glob.as_str().contains(['*', '?']) => Some(glob.as_str()),
@@ -137,14 +137,14 @@ impl PathPattern {
         self.start == PathStart::Unknown
     }
 
-    /// Returns the relation of a path to the pattern. `names` are the path's names in lower case. A path with
-    /// an unknown start may lie in any directory, so also in the one where the pattern begins.
+    /// Returns the relation of a path to the pattern. `names` are the path's names in lower case. A path with an
+    /// unknown start may be in any directory, including the one where the pattern begins.
     pub fn meets(&self, start: PathStart, names: &[String]) -> Option<PathMatch> {
         let begins_alike = start == self.start || start == PathStart::Unknown;
         if self.start != PathStart::Unknown && !begins_alike {
             return None;
         }
-        // A name alone, or one in a directory that is not known, is not told to be one below the root.
+        // A path that starts in an unknown directory is not assumed to be below the root.
         if self.start == PathStart::Root && start == PathStart::Unknown {
             return None;
         }
@@ -162,8 +162,8 @@ impl PathPattern {
         (shared.is_none() && is_told && self.lies_below(names)).then_some(PathMatch::Above)
     }
 
-    /// Returns whether a match may lie at any depth below a directory, whose names are in lower case: what lies there
-    /// cannot be told apart by listing a few directories.
+    /// Returns whether a match may be at any depth below a directory, whose names are in lower case: listing a few
+    /// directories cannot find all matches then.
     pub fn is_deep_below(&self, start: PathStart, names: &[String]) -> bool {
         let named = self.parts.iter().take_while(|part| **part != Part::Any);
         let named: Vec<&Part> = named.collect();
@@ -177,7 +177,8 @@ impl PathPattern {
             && named.iter().zip(names).all(fits_part)
     }
 
-    /// Letters before the wildcards of the path in the names that the pattern names; `None` for a path without.
+    /// Returns the number of letters before the first wildcard of each of the path's last names, of which it takes as
+    /// many as the pattern has; `None` for a path without wildcards.
     fn shared(&self, names: &[String]) -> Option<usize> {
         if !names.iter().any(|name| is_glob(name)) {
             return None;
@@ -197,12 +198,12 @@ impl PathPattern {
         loop {
             match (self.parts.get(part), names.get(name)) {
                 (None, None) => return true,
-                // What lies in a directory, not the directory.
+                // A pattern that ends in `**` matches the contents of a directory, not the directory.
                 (Some(Part::Any), None) => return false,
                 (Some(Part::Any), Some(_)) => {
                     retry = Some((part + 1, name));
                     part += 1;
-                    // `**` before other names may stand for none, at the end for at least one.
+                    // `**` before other names may match no name, at the end it matches at least one.
                     if part == self.parts.len() {
                         return true;
                     }
@@ -226,8 +227,7 @@ impl PathPattern {
         }
     }
 
-    /// Returns whether the names are a directory on the way to what matches, and the pattern names some of
-    /// it.
+    /// Returns whether the names are a directory above a match, and the pattern names some of them.
     fn lies_below(&self, names: &[String]) -> bool {
         let leading = self.parts.iter().take_while(|part| **part == Part::Any).count();
         let named = self.parts[leading..].iter().map_while(|part| match part {
@@ -257,7 +257,7 @@ fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
-/// Returns whether a name, or one that it may expand to, matches.
+/// Returns whether a name matches, or, if it is a glob, can expand to a name that matches.
 fn fits(glob: &NameGlob, name: &str) -> bool {
     if name.len() > MAX_NAME {
         return false;
@@ -265,7 +265,7 @@ fn fits(glob: &NameGlob, name: &str) -> bool {
     if !is_glob(name) {
         return glob.matches(name);
     }
-    // As in a shell, a wildcard does not stand for the dot of a hidden name.
+    // As in a shell, a wildcard does not match the dot at the start of a hidden name.
     if glob.as_str().starts_with('.') && !name.starts_with('.') {
         return false;
     }
@@ -279,7 +279,7 @@ enum Wild {
     Many,
 }
 
-/// A glob in characters; `[…]` is any one character.
+/// Parses a glob into wildcards and characters; `[…]` counts as any one character.
 fn wildcards(glob: &str) -> Vec<Wild> {
     let mut wild = Vec::with_capacity(glob.len());
     let mut rest = glob.chars();
@@ -302,7 +302,7 @@ fn wildcards(glob: &str) -> Vec<Wild> {
 
 /// Returns whether some text matches both.
 fn intersect(one: &[Wild], other: &[Wild]) -> bool {
-    // Row by row: which beginnings of `other` meet the beginning of `one` read so far.
+    // Each row says which beginnings of `other` can match the beginning of `one` that was read so far.
     let mut row: Vec<bool> = Vec::with_capacity(other.len() + 1);
     row.push(true);
     for wild in other {

@@ -1,10 +1,10 @@
-//! Events that are told again.
+//! Events that are recorded again.
 
 use std::sync::Arc;
 
 use super::{Action, Event, Severity, Timestamp};
 
-/// Events that were told before and are told once more, each as it was but for its time. Copies share them.
+/// Events that were recorded before and are recorded once more, unchanged except for their time. Copies share them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepeatedEvents {
     events: Arc<[Event]>,
@@ -13,7 +13,8 @@ pub struct RepeatedEvents {
 }
 
 impl RepeatedEvents {
-    /// `None` where one tells of something stopped: such a one is kept by itself, before anybody hears of it.
+    /// Returns `None` if one of the events is about something that was stopped: such an event is recorded separately,
+    /// before the client gets the answer.
     pub fn new(events: &[Event]) -> Option<Self> {
         let is_stopped = events.iter().any(|event| event.action == Action::Block);
         let severity = events.iter().map(|event| event.severity).max();
@@ -24,7 +25,7 @@ impl RepeatedEvents {
         })
     }
 
-    /// The same at another time.
+    /// Returns the same events at another time.
     pub fn at(&self, at: Timestamp) -> Self {
         Self { at, ..self.clone() }
     }
@@ -39,7 +40,7 @@ impl RepeatedEvents {
         self.severity
     }
 
-    /// Each of them, in order.
+    /// Returns the events, in order.
     pub fn events(&self) -> impl Iterator<Item = Event> {
         self.events.iter().map(|event| Event {
             timestamp: self.at,

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 pub enum PinState {
     /// Pins are switched off.
     Off,
-    /// Pinned now, on first sight.
+    /// Pinned now, because nothing was pinned before.
     Pinned,
     /// Equal to the pins.
     Match,
-    /// No pin, and none is made without approval.
+    /// There is no pin, and none is made without approval.
     NotPinned,
     /// Differs from a pin.
     Mismatch,
@@ -62,7 +62,7 @@ pub enum ApprovalState {
     Denied,
     /// The answer did not come in time.
     TimedOut,
-    /// Nobody waits for the answer any longer: the client took its call back, or left.
+    /// The client stopped waiting for the answer: it cancelled its call, or disconnected.
     Withdrawn,
 }
 

@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use super::EventId;
 
-/// The decision about a message. `rewrite` defines how a layer carries it out.
+/// The decision about a message. The module `rewrite` of the protocol crate defines how a layer carries it out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
     /// The message passes unchanged.
     #[default]
     Allow,
-    /// A listing goes on without the items at these positions, ascending.
+    /// A listing passes without the items at these positions, ascending.
     Hide(Vec<usize>),
-    /// An introduction goes on without its instructions.
+    /// An introduction passes without its instructions.
     StripInstructions,
-    /// A message goes on with these parts replaced, ascending: of the arguments of a call or a prompt, of the parameters
-    /// of another request, of the body of a reply, of the result or the error that a server answers.
+    /// A message passes with these parts replaced, ascending: of the arguments of a call or a prompt, of the parameters
+    /// of another request, of the body of a reply, or of the result or error in a server's answer.
     Redact(Vec<Redaction>),
-    /// A call is held until a person answers the question with this id, and is judged again then.
+    /// A call is held until a person answers the question with this id, and is then judged again.
     Ask(String),
     /// The message is stopped; a waiting sender gets a valid answer that gives the reason.
     Block(Denial),
 }
 
-/// A part of a JSON text, and what takes its place.
+/// A part of a JSON text, and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redaction {
     /// The range in the text.
@@ -35,7 +35,8 @@ pub struct Redaction {
     pub text: String,
 }
 
-/// `text` with its parts replaced; ascending, none overlapping another. What does not fit the text is left out.
+/// Returns `text` with its parts replaced; they are ascending and do not overlap. Parts that do not fit the text are
+/// skipped.
 pub fn redacted(text: &str, redactions: &[Redaction]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
@@ -62,16 +63,15 @@ pub struct Denial {
     pub rule: String,
     /// The reason, as a sentence without a full stop.
     pub reason: String,
-    /// A remedy for a person: a command, or a change of the policy. It is never sent to a client, whose model
+    /// A remedy for a person: a command, or a change of the policy. It is never sent to a client, because its model
     /// would read it.
     pub remedy: Option<String>,
-    /// The recorded event: with its id a refusal can be told from a text that imitates one.
+    /// The recorded event; its id distinguishes a refusal from a text that imitates one.
     pub event: Option<EventId>,
 }
 
 impl Denial {
-    /// Returns whether a secret was left out of the reason: then whoever words the answer does not repeat it
-    /// either.
+    /// Returns whether a secret was left out of the reason; the text of the answer must then not repeat the secret.
     pub fn is_masked(&self) -> bool {
         self.reason.contains(MASK)
     }

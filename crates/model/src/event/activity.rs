@@ -1,4 +1,4 @@
-//! Properties of types of events: how much of a queue they may fill, and the activity and outcome that they tell of.
+//! Properties of types of events: how much of a queue they may fill, and the activity and outcome that they report.
 
 /// The share of a bounded queue that events of a type may fill.
 ///
@@ -14,20 +14,20 @@ pub enum EventPriority {
     Critical,
 }
 
-/// The activity that events of a type tell of.
+/// The activity that events of a type report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventActivity {
     /// A process began to serve.
     Launch,
     /// A process ended.
     Exit,
-    /// A connection was asked for.
+    /// A connection was requested.
     Connection,
     /// A connection was closed.
     Close,
     /// A connection was cut.
     Cut,
-    /// Something was asked of a server and read.
+    /// Something was requested from a server and read.
     Read,
     /// A message was judged.
     Judgement,
@@ -35,7 +35,7 @@ pub enum EventActivity {
     Call,
     /// A tool returned.
     Return,
-    /// Something is not as it should be.
+    /// Something is wrong.
     Finding,
     /// A state of the enforcement was set.
     Setting,
@@ -47,13 +47,13 @@ pub enum EventActivity {
     Approval,
 }
 
-/// The outcome that a type of event tells by itself.
+/// The outcome that the type of an event implies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventOutcome {
     /// It succeeded.
     Success,
     /// It failed.
     Failure,
-    /// It was begun or asked for.
+    /// It was begun or requested.
     Open,
 }

@@ -1,7 +1,7 @@
-//! The one record type: what happened, told the same way to every sink.
+//! Events: the one record type, the same for every sink.
 //!
-//! The host, and the identity of an event that nothing refers to, are added where events are recorded; nothing here
-//! reads a clock.
+//! The host is added when an event is recorded, and so is the id of an event that nothing refers to; this module reads
+//! no clock.
 
 mod activity;
 mod fields;
@@ -24,15 +24,15 @@ use serial::{is_false, is_one, lossy, lossy_option, one};
 pub use activity::{EventActivity, EventOutcome, EventPriority};
 pub use fields::{ContainerRef, Direction, FieldChange, PinPart, ServerType, Transport};
 
-/// Something worth keeping.
+/// A recorded fact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its identity, where a refusal names it; any other event gets one where it is recorded.
+    /// Its id, if a refusal names it; any other event gets its id when it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<EventId>,
     /// The time of the event.
     pub timestamp: Timestamp,
-    /// Agent session, where known.
+    /// Agent session, if known.
     pub session_id: Option<SessionId>,
     /// Server it concerns.
     pub server_id: Option<ServerId>,
@@ -46,7 +46,7 @@ pub struct Event {
     pub rule: Option<String>,
     /// The reason, as a sentence, with the remedy if there is one.
     pub reason: Option<String>,
-    /// The command with which a person can allow it, or look further.
+    /// The command with which a person can allow the subject of the event, or learn more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// Process it concerns.
@@ -57,7 +57,7 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// A process as events name it.
+/// A process in an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessRef {
     /// Process id in the initial pid namespace.
@@ -71,8 +71,8 @@ pub struct ProcessRef {
     pub uid: Option<u32>,
 }
 
-/// Declares every type of event once: its priority, its activity and the outcome of that, its name, its title, and its
-/// kind with the fields. The documentation of the fields is docs/events.md.
+/// Declares every type of event: its priority, its activity and its outcome, its name, its title, and its kind with the
+/// fields. The documentation of the fields is docs/events.md.
 macro_rules! event_types {
     ($(
         $(#[$doc:meta])*
@@ -104,7 +104,7 @@ macro_rules! event_types {
                 }
             }
 
-            /// Returns the activity that events of this type tell of.
+            /// Returns the activity that events of this type report.
             #[must_use]
             pub const fn activity(self) -> EventActivity {
                 match self {
@@ -112,7 +112,7 @@ macro_rules! event_types {
                 }
             }
 
-            /// Returns the outcome that the type tells by itself.
+            /// Returns the outcome that the type implies.
             #[must_use]
             pub const fn outcome(self) -> EventOutcome {
                 match self {
@@ -120,7 +120,7 @@ macro_rules! event_types {
                 }
             }
 
-            /// Returns the title, for an event that gives no reason.
+            /// Returns the title, for an event without a reason.
             #[must_use]
             pub const fn title(self) -> &'static str {
                 match self {
@@ -217,16 +217,16 @@ event_types! {
         protocol: Transport,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         server_type: Option<ServerType>,
-        /// The address as the caller gave it, where it was written in another form.
+        /// The address as the process gave it, if that was in another form.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given_addr: Option<SocketAddr>,
-        /// True if mcpmon itself connected, for what it judges: its proxy, or a wrapper of a remote server.
+        /// True if mcpmon itself connected on behalf of a judged client: its proxy, or the wrapper of a remote server.
         #[serde(default, skip_serializing_if = "is_false")]
         proxied: bool,
-        /// The kernel's number of the socket, where its end will be told.
+        /// The kernel's number of the socket, if its end will be reported.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         socket: Option<u64>,
-        /// The number of occurrences that this event stands for.
+        /// The number of occurrences that this event represents.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     }
@@ -240,7 +240,7 @@ event_types! {
         socket: Option<u64>,
         /// False if the other side never answered.
         established: bool,
-        /// Milliseconds since the connection was asked for.
+        /// Milliseconds since the connection was requested.
         duration_ms: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes_sent: Option<u64>,
@@ -249,7 +249,7 @@ event_types! {
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     }
-    /// An open connection was cut, because a rule refuses it by now.
+    /// An open connection was cut, because a rule now refuses it.
     Ordinary Cut Open "mcp_connection_cut" "Open connection cut": ConnectionCut {
         remote_addr: SocketAddr,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -274,7 +274,7 @@ event_types! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         config_source: Option<String>,
     }
-    /// A wrapper started a server in a sandbox, or without the one that it was to have.
+    /// A wrapper started a server in a sandbox, or without the configured one.
     Ordinary Setting Success "mcp_server_sandboxed" "Sandbox of an MCP server": ServerSandboxed {
         /// The files that it may use: `off`, `home-readonly`, `strict`.
         mode: String,
@@ -282,7 +282,7 @@ event_types! {
         network: String,
         /// False if it runs without a sandbox.
         enforced: bool,
-        /// The version of Landlock; `None` where there is none.
+        /// The version of Landlock; `None` if the kernel has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         landlock: Option<u8>,
         /// The parts that the kernel does not enforce, and grants without effect.
@@ -331,7 +331,7 @@ event_types! {
         definition: DefinitionKind,
         tool_name: String,
         previous_hash: Digest,
-        /// `None` where it is listed no more.
+        /// `None` if it is no longer listed.
         new_hash: Option<Digest>,
         /// The changed fields, at most 50.
         changes: Vec<FieldChange>,
@@ -340,24 +340,24 @@ event_types! {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         detections: Vec<Finding>,
     }
-    /// Something that was inspected matched.
+    /// A detection rule matched something that was inspected.
     Ordinary Finding Open "mcp_detection" "Detection in MCP traffic": Detection {
         subject: InspectionSubject,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_name: Option<String>,
         detection: Finding,
-        /// The number of occurrences that this event stands for.
+        /// The number of occurrences that this event represents.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     }
     /// A tool call was judged.
     Critical Judgement Open "mcp_tool_call_intercepted" "MCP tool call judged": ToolCallIntercepted {
-        /// As its server knows it.
+        /// The name that the server uses.
         tool_name: String,
-        /// As the model knows it, where that is another name.
+        /// The name that the model uses, if it is another one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         visible_name: Option<String>,
-        /// The API a model asked for it by.
+        /// The API in which a model asked for it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         dialect: Option<Dialect>,
         /// mcpmon's own id of the request to the model.
@@ -370,7 +370,7 @@ event_types! {
         /// W3C Trace Context, of the call or of the request to the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trace_parent: Option<String>,
-        /// `None` where its server is not known, or it is no server's.
+        /// `None` if its server is not known, or it is not a server's tool.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         server_type: Option<ServerType>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -380,11 +380,11 @@ event_types! {
         /// Arguments as JSON text; masked before they leave the process.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<String>,
-        /// User who asked, where the host knows and the process does not tell.
+        /// User who asked, if the host knows the user and the process does not show it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client_uid: Option<u32>,
     }
-    /// A tool call went to its server.
+    /// A tool call was forwarded to its server.
     Bulk Call Open "mcp_tool_called" "MCP tool called": ToolCalled {
         tool_name: String,
         jsonrpc_id: RequestId,
@@ -397,38 +397,38 @@ event_types! {
         /// Arguments as JSON text; masked before they leave the process.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<String>,
-        /// User who asked, where the host knows and the process does not tell.
+        /// User who asked, if the host knows the user and the process does not show it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client_uid: Option<u32>,
     }
-    /// The answer to a tool call came back.
+    /// The answer to a tool call arrived.
     Bulk Return Success "mcp_tool_returned" "MCP tool returned": ToolReturned {
         tool_name: String,
         jsonrpc_id: RequestId,
         duration_us: u64,
         outcome: CallOutcome,
         bytes: u64,
-        /// User who asked, where the host knows and the process does not tell.
+        /// User who asked, if the host knows the user and the process does not show it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client_uid: Option<u32>,
     }
-    /// A result was scanned and matched.
+    /// Rules matched in a result.
     Critical Finding Open "mcp_output_inspection" "Detection in the result of an MCP tool": OutputInspection {
         tool_name: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         jsonrpc_id: Option<RequestId>,
         detections: Vec<Finding>,
-        /// The number of results that this event stands for.
+        /// The number of results that this event represents.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     }
-    /// A resource was to be read.
+    /// The reading of a resource was requested.
     Ordinary Read Open "mcp_resource_read" "MCP resource read": ResourceRead { uri: String }
     /// Sampling, elicitation, a prompt or a completion was judged.
     Ordinary Judgement Open "mcp_request_judged" "MCP request judged": RequestJudged {
         method: String,
         summary: String,
-        /// The number of occurrences that this event stands for.
+        /// The number of occurrences that this event represents.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     }
@@ -440,29 +440,29 @@ event_types! {
         kind: String,
         count: u64,
     }
-    /// An agent dialled a model's host itself while a proxy is there for its session.
+    /// An agent connected to a model's host directly, although its session has a proxy.
     Critical Connection Open "mcp_proxy_bypass" "Connection to a model beside the proxy": ProxyBypass {
         remote_addr: SocketAddr,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_name: Option<String>,
-        /// The number of connections that this event stands for.
+        /// The number of connections that this event represents.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     }
     /// A declared server that is reached over the network gave no answer.
     Ordinary Read Failure "mcp_discovery_failed" "MCP server gave no answer": DiscoveryFailed { url: String, cause: String }
-    /// A declared server has another certificate than the one that is pinned; nothing was said to it.
+    /// A declared server has a certificate other than the pinned one; nothing was sent to it.
     Critical Finding Open "mcp_tls_mismatch" "Certificate of an MCP server differs from its pin": TlsMismatch {
         url: String,
         expected: Digest,
         actual: Digest,
     }
-    /// An approval was asked for, given, refused, or did not come.
+    /// An approval was requested, given, refused, or did not come.
     Critical Approval Success "mcp_approval" "Approval by a person": Approval {
         subject: String,
         by: String,
         state: ApprovalState,
-        /// Of a held call, the id by which a person answers.
+        /// The id of a held call, by which a person answers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held_call: Option<String>,
     }
@@ -484,27 +484,27 @@ event_types! {
     Ordinary Setting Success "policy_loaded" "Policy loaded": PolicyLoaded {
         path: String,
         hash: Digest,
-        /// Rules of the policy before that this one lacks.
+        /// Rules of the previous policy that this one lacks.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         lost: Vec<String>,
-        /// The serial of the signed bundle it comes from, where it does.
+        /// The serial of the signed bundle that it comes from, if it comes from one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bundle_serial: Option<u64>,
         /// The digest of that bundle.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bundle_digest: Option<Digest>,
     }
-    /// A policy was refused; the one before stays in force.
+    /// A policy was refused; the previous one stays in force.
     Ordinary Setting Failure "policy_rejected" "Policy rejected": PolicyRejected { path: String, errors: Vec<String> }
     /// A self-test failed, or a part of the enforcement is missing.
     Critical Setting Failure "mcp_enforcement_degraded" "Enforcement degraded": EnforcementDegraded { component: String, cause: String }
     /// The part works again.
     Ordinary Setting Success "mcp_enforcement_restored" "Enforcement restored": EnforcementRestored { component: String, cause: String }
-    /// No daemon ran for a while, and the kernel went on refusing what it was told to.
+    /// No daemon ran for a while; the kernel continued to refuse what it had been told to.
     Ordinary Restart Success "mcp_daemon_gap" "No daemon ran for a while": DaemonGap {
-        /// Milliseconds since the last sign of life of the daemon before.
+        /// Milliseconds since the last sign of life of the previous daemon.
         duration_ms: u64,
-        /// True if it was stopped; false if it ended otherwise.
+        /// True if that daemon was stopped; false if it ended otherwise.
         stopped: bool,
         /// Records that the kernel kept of that time.
         records: u64,
@@ -535,7 +535,7 @@ impl EventKind {
 }
 
 impl Event {
-    /// An event with nothing but its time, layer and kind; severity info, action allow.
+    /// Returns an event with only its time, layer and kind; severity info, action allow.
     pub const fn new(timestamp: Timestamp, layer: Layer, kind: EventKind) -> Self {
         Self {
             id: None,
