@@ -1,4 +1,4 @@
-//! One look at where a bundle comes from: a server, or a file of this host.
+//! Fetching of policy bundles, from a server or from a file of this host.
 
 use std::{
     fs::OpenOptions,
@@ -20,33 +20,33 @@ use url::Url;
 
 /// Longest time for one request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest name of a version that a server may give, bytes.
+/// Longest entity tag (version) of a server that is kept, bytes.
 const MAX_TAG_BYTES: usize = 1024;
 /// Longest file of certificates that is read, bytes.
 const MAX_CA_BYTES: u64 = 1 << 20;
 
-/// The result of a look.
+/// The result of a fetch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FetchOutcome {
-    /// It is what it was.
+    /// The bundle has not changed.
     Unchanged,
-    /// There is another one.
+    /// The bundle is a new one.
     Fetched {
-        /// Its bytes; one more than any bundle has where it is too large.
+        /// The content; one byte longer than the largest bundle if it is too large.
         bytes: Vec<u8>,
         /// The name of this version.
         tag: Option<String>,
     },
-    /// Nothing was heard, and why.
+    /// The fetch failed; the reason.
     Failed(String),
 }
 
-/// A URL as people are told it: what follows `?` may be a secret.
+/// Returns a URL without its query and fragment, which may contain a secret.
 pub(crate) fn display_url(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or(url)
 }
 
-/// Fetches the bundle, where it is another one than that of `tag`.
+/// Fetches the bundle, unless it still has the version `tag`.
 pub(super) fn fetch(settings: &BundleSettings, tag: Option<&str>) -> FetchOutcome {
     let file = Url::parse(&settings.url)
         .ok()
@@ -61,7 +61,7 @@ pub(super) fn fetch(settings: &BundleSettings, tag: Option<&str>) -> FetchOutcom
 fn from_server(settings: &BundleSettings, tag: Option<&str>) -> Result<FetchOutcome, String> {
     let mut config = ureq::Agent::config_builder()
         .timeout_global(Some(TIMEOUT))
-        // A server that sends its callers elsewhere could send a privileged one anywhere.
+        // Redirects are not followed: a server could direct this privileged process to any address.
         .max_redirects(0)
         .http_status_as_error(false)
         .user_agent(concat!("mcpmon/", env!("CARGO_PKG_VERSION")));
@@ -97,7 +97,7 @@ fn from_server(settings: &BundleSettings, tag: Option<&str>) -> Result<FetchOutc
     })
 }
 
-/// Reads a file, whose version is the digest of its content.
+/// Reads a file; its version is the digest of its content.
 fn from_file(path: &Path, tag: Option<&str>) -> Result<FetchOutcome, String> {
     let told = |error: io::Error| format!("cannot read {}: {error}", path.display());
     let file = OpenOptions::new()
@@ -119,7 +119,7 @@ fn from_file(path: &Path, tag: Option<&str>) -> Result<FetchOutcome, String> {
     })
 }
 
-/// Reads at most one byte more than any bundle has.
+/// Reads at most one byte more than the largest bundle has.
 fn read(source: impl io::Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(MAX_BUNDLE_BYTES as u64 + 1).read_to_end(&mut bytes)?;

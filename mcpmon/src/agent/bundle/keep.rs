@@ -1,4 +1,4 @@
-//! The directory in which the last good bundle and its serial are kept.
+//! The directory that keeps the last good bundle and its serial number.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
@@ -10,28 +10,28 @@ use std::{
 use mcpmon_bundle::{BundleId, MAX_BUNDLE_BYTES};
 use nix::fcntl::OFlag;
 
-/// The last good bundle.
+/// File of the last good bundle.
 const BUNDLE: &str = "current.bundle";
-/// The highest serial that was in force.
+/// File of the highest serial number that was in force.
 const SERIAL: &str = "serial.json";
-/// Longest file of the serial, bytes.
+/// Longest file of the serial number, bytes.
 const MAX_SERIAL_BYTES: u64 = 4096;
 
-/// The directory of a host's bundle; it need not exist.
+/// The directory of a host's bundle; it may not exist yet.
 #[derive(Clone, Debug)]
 pub(crate) struct BundleDirectory(PathBuf);
 
-/// The reason why the directory is of no use.
+/// The reason why the directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeepError {
-    /// The system says no.
+    /// A file operation failed.
     #[error("cannot {what} {path}", path = .path.display())]
     Io {
         what: &'static str,
         path: PathBuf,
         source: io::Error,
     },
-    /// The serial is no serial: without it an old bundle could not be told from a new one.
+    /// The file of the serial number is damaged: without it an old bundle cannot be told from a new one.
     #[error("{path} is damaged, so that an old bundle cannot be told from a new one: remove it to take any", path = .0.display())]
     Damaged(PathBuf),
 }
@@ -55,12 +55,12 @@ impl BundleDirectory {
         &self.0
     }
 
-    /// Returns the last good bundle, which is verified anew by whoever uses it.
+    /// Returns the last good bundle. The caller verifies it again.
     pub(crate) fn bundle(&self) -> Result<Option<Vec<u8>>, KeepError> {
         read(&self.0.join(BUNDLE), MAX_BUNDLE_BYTES as u64 + 1)
     }
 
-    /// Returns which bundle was in force last.
+    /// Returns the id of the bundle that was in force last.
     pub(crate) fn last(&self) -> Result<Option<BundleId>, KeepError> {
         let path = self.0.join(SERIAL);
         let Some(text) = read(&path, MAX_SERIAL_BYTES)? else {
@@ -70,7 +70,7 @@ impl BundleDirectory {
         Ok(Some(id))
     }
 
-    /// Keeps a bundle, whole or not at all. The serial follows it, so that the bundle of a serial is always there.
+    /// Keeps a bundle, as a whole or not at all. The serial number is written last, so that its bundle always exists.
     pub(crate) fn keep(&self, bytes: &[u8], id: BundleId) -> Result<(), KeepError> {
         self.make()?;
         self.replace(BUNDLE, bytes)?;
@@ -93,7 +93,7 @@ impl BundleDirectory {
         }
     }
 
-    /// Writes beside the file, and puts the new one into its place once the disk has it.
+    /// Writes a new file, and renames it when its content is on the disk.
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), KeepError> {
         let (path, new) = (self.0.join(name), self.0.join(format!("{name}.new")));
         let write = || -> io::Result<()> {
@@ -119,7 +119,7 @@ impl BundleDirectory {
     }
 }
 
-/// Reads at most `most` bytes of a file, where it is there.
+/// Reads at most `most` bytes of a file. Returns `None` if there is no such file.
 fn read(path: &Path, most: u64) -> Result<Option<Vec<u8>>, KeepError> {
     let failed = |source| KeepError::Io {
         what: "read",

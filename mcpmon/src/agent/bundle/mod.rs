@@ -1,4 +1,4 @@
-//! The policy bundle of this host: fetched on an interval, judged, and kept for the next start.
+//! The policy bundle of this host: fetched at an interval, judged, and kept for the next start.
 
 mod fetch;
 mod keep;
@@ -22,32 +22,32 @@ pub(crate) use self::{
     keep::BundleDirectory,
 };
 
-/// Intervals without an answer after which a host says that its policy may be out of date.
+/// Intervals without an answer after which a host reports that its policy may be out of date.
 const MAX_MISSED: u32 = 3;
 
-/// The bundle to fetch. A change of `asked` asks at once.
+/// The bundle to fetch. Any change of `asked` causes a fetch at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WantedBundle {
     pub(crate) settings: Option<BundleSettings>,
     pub(crate) asked: u64,
-    /// The latest was refused: it is to come again, even where the server has no other.
+    /// True if the latest bundle was refused: it is to be sent again, even if it has not changed.
     pub(crate) afresh: bool,
 }
 
 /// The result of one fetch.
 #[derive(Debug)]
 pub(crate) struct FetchedBundle {
-    /// The URL that was asked.
+    /// The URL of the request.
     pub(crate) url: String,
     pub(crate) outcome: FetchOutcome,
 }
 
-/// Fetches what is wanted now and then every interval; ends when nobody wants anything any more.
+/// Fetches the wanted bundle at once and in every interval; ends when the sender of `wanted` is dropped.
 pub(crate) async fn keep_fetched(
     mut wanted: watch::Receiver<WantedBundle>,
     found: mpsc::Sender<FetchedBundle>,
 ) {
-    // The name by which a server knows what it sent last, and the settings it was asked with.
+    // The version that was fetched last, and the settings of that request.
     let mut known: Option<(WantedBundle, String)> = None;
     loop {
         let want = wanted.borrow_and_update().clone();
@@ -85,10 +85,10 @@ pub(crate) async fn keep_fetched(
     }
 }
 
-/// Fetches in a thread of its own, which no daemon that ends waits for.
+/// Fetches in a separate thread, so that the end of the daemon does not wait for it.
 async fn fetched(fetch: impl FnOnce() -> FetchOutcome + Send + 'static) -> FetchOutcome {
     let (tell, told) = oneshot::channel();
-    // Nobody hears it where the daemon has ended.
+    // If the daemon has ended, the result is dropped.
     let started = thread::Builder::new()
         .name("bundle".to_owned())
         .spawn(move || drop(tell.send(fetch())));
@@ -100,39 +100,40 @@ async fn fetched(fetch: impl FnOnce() -> FetchOutcome + Send + 'static) -> Fetch
     }
 }
 
-/// Returns `interval`, up to a tenth shorter or longer: hosts that start together do not stay together.
+/// Returns `interval`, up to a tenth shorter or longer, so that hosts that start together do not keep fetching
+/// together.
 fn jittered(interval: Duration, random: u64) -> Duration {
-    // From 0 to 1.
+    // A number from 0 to 1.
     let part = f64::from(u32::try_from(random >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX);
     interval.mul_f64(part.mul_add(0.2, 0.9))
 }
 
-/// The state of this host's bundle: the one in force, the latest answer of the server, and what went wrong.
+/// The state of this host's bundle: the one in force, the server's latest answer, and its problems.
 #[derive(Debug)]
 pub(crate) struct HostBundle {
     directory: BundleDirectory,
-    /// The bundle that was in force last, or why that cannot be told.
+    /// The bundle that was in force last, or the reason why it is not known.
     last: Result<Option<BundleId>, String>,
-    /// The time at which the one in force ends to be valid.
+    /// The time at which the bundle in force expires.
     expires: Option<jiff::Timestamp>,
-    /// The last time the server answered, or the start; and the same for people.
+    /// The time of the server's last answer, or of the start; and the same as wall-clock time.
     heard: Instant,
     heard_at: Option<jiff::Timestamp>,
-    /// Why the latest one was refused.
+    /// The reason why the latest bundle was refused.
     refused: Option<String>,
-    /// Why the one in force is not kept.
+    /// The reason why the bundle in force is not kept.
     not_kept: Option<String>,
-    /// The one in force, where it is not kept.
+    /// The bundle in force, if it is not kept.
     unkept: Option<(Vec<u8>, BundleId)>,
-    /// Why the server is not heard.
+    /// The reason why the server does not answer.
     silent: Option<String>,
 }
 
-/// A bundle that was kept by an earlier daemon, or why there is none.
+/// A bundle that an earlier daemon kept; or the reason why it cannot be used.
 pub(crate) type KeptBundle = Result<Option<VerifiedBundle>, String>;
 
 impl HostBundle {
-    /// Reads what an earlier daemon kept beside its store.
+    /// Reads the bundle that an earlier daemon kept beside its store.
     pub(crate) fn open(directory: PathBuf, settings: Option<&BundleSettings>) -> (Self, KeptBundle) {
         let directory = BundleDirectory::new(directory);
         let last = directory.last().map_err(|error| error.told());
@@ -169,7 +170,7 @@ impl HostBundle {
                 self.directory.path().display()
             )
         })?;
-        // Written before the serial was, or put back by hand.
+        // It may have been written before the serial number, or restored by hand.
         bundle.check_serial(last).map_err(|error| {
             format!(
                 "the bundle in {} is refused: {error}",
@@ -180,7 +181,7 @@ impl HostBundle {
         Ok(Some(bundle))
     }
 
-    /// Judges fetched bytes; `in_force` is the bundle in force. `None` where it is that one.
+    /// Judges a fetched bundle; `in_force` is the one in force. Returns `None` if it is the same.
     pub(crate) fn judge(
         &mut self,
         bytes: &[u8],
@@ -215,7 +216,7 @@ impl HostBundle {
         }
     }
 
-    /// Notes that the server did not answer, which matters after a while, and at once where no bundle is in force.
+    /// Notes that the server did not answer. This is a problem after a while; at once if no bundle is in force.
     pub(crate) fn not_heard(&mut self, settings: &BundleSettings, has_bundle: bool, cause: &str) {
         if self.silent.is_some() {
             return;
@@ -235,7 +236,7 @@ impl HostBundle {
         }
     }
 
-    /// Notes why the latest bundle is not taken; returns whether that is news.
+    /// Notes the reason why the latest bundle is refused. Returns whether the reason is new.
     pub(crate) fn refuse(&mut self, cause: String) -> bool {
         self.refused.replace(cause.clone()) != Some(cause)
     }
@@ -252,7 +253,7 @@ impl HostBundle {
         self.refused = None;
     }
 
-    /// Keeps it for the next start.
+    /// Keeps the bundle for the next start.
     pub(crate) fn keep(&mut self, bytes: &[u8], id: BundleId) {
         let kept = self.directory.keep(bytes, id);
         self.unkept = kept.is_err().then(|| (bytes.to_vec(), id));
@@ -264,7 +265,7 @@ impl HostBundle {
         });
     }
 
-    /// Notes that none is wanted any more.
+    /// Notes that the host uses no bundle any more.
     pub(crate) fn end(&mut self) {
         self.refused = None;
         self.silent = None;
@@ -273,7 +274,7 @@ impl HostBundle {
         self.not_kept = None;
     }
 
-    /// Returns what is not as it should be.
+    /// Returns the current problems.
     pub(crate) fn trouble(&self, now: jiff::Timestamp) -> Option<String> {
         let expired = self.expires.filter(|expires| *expires <= now).map(|expires| {
             format!(
@@ -289,17 +290,17 @@ impl HostBundle {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Returns when the server answered last.
+    /// Returns the time of the server's last answer.
     pub(crate) const fn heard_at(&self) -> Option<jiff::Timestamp> {
         self.heard_at
     }
 
-    /// Returns why the latest one was refused.
+    /// Returns the reason why the latest bundle was refused.
     pub(crate) fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
     }
 
-    /// Returns when the one in force expires.
+    /// Returns the time at which the bundle in force expires.
     pub(crate) const fn expires(&self) -> Option<jiff::Timestamp> {
         self.expires
     }

@@ -10,7 +10,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-/// Returns the text of these families.
+/// Encodes metric families as text.
 pub(super) fn text(families: Vec<MetricFamily>) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Families(families)));
@@ -65,7 +65,7 @@ fn encode_value(mut encoder: MetricEncoder<'_>, kind: MetricKind, value: &Metric
     }
 }
 
-/// Returns each class with its upper bound, which is infinite for the last.
+/// Returns each class of durations with its upper bound; that of the last class is infinite.
 fn classes(durations: &Durations) -> impl Iterator<Item = (f64, u64)> {
     let bounds = DURATION_BOUNDS.into_iter().chain([f64::INFINITY]);
     bounds.zip(durations.classes)

@@ -19,11 +19,11 @@ use tokio::{
 pub(crate) use self::state::{of_daemon, of_proxy};
 use super::control::{ControlRequest, DaemonAnswer, DaemonRequest};
 
-/// The time in which the daemon tells its state. A self-test does not hold it up.
+/// The longest time to wait for the daemon's state. A running self-test does not delay the answer.
 const STATE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The interval at which the state is asked for where metrics are exported.
+/// The interval at which the state is read for an exporter.
 const REFRESH: Duration = Duration::from_secs(15);
-/// The interval at which an address that could not be listened on is tried again.
+/// The time after which an address that could not be listened on is tried again.
 const RETRY: Duration = Duration::from_secs(30);
 
 /// Returns the time in seconds since the epoch.
@@ -45,13 +45,13 @@ impl DaemonMetrics {
         Self { metrics, ask }
     }
 
-    /// Returns the text for a scrape.
+    /// Returns the text for a scrape, with the current state.
     async fn render(self) -> Result<String, String> {
         self.refresh().await?;
         text(self.metrics.families())
     }
 
-    /// Asks for the state again and again: for an exporter that nobody scrapes.
+    /// Reads the state at an interval: for an exporter, which no scrape triggers.
     pub(crate) async fn keep_fresh(self) {
         let mut ticks = tokio::time::interval(REFRESH);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -63,7 +63,7 @@ impl DaemonMetrics {
         }
     }
 
-    /// Asks for the state of now.
+    /// Reads the current state.
     async fn refresh(&self) -> Result<(), String> {
         let (reply, answer) = oneshot::channel();
         let asked = ControlRequest {
@@ -99,11 +99,11 @@ pub(crate) async fn serve_own(listener: ScrapeListener, metrics: Metrics) {
     }
 }
 
-/// The endpoint of the daemon: it follows the configuration.
+/// The endpoint of the daemon, which follows the configuration.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     metrics: DaemonMetrics,
-    /// The address asked for, and the task that serves there.
+    /// The configured address, and the task that serves there.
     served: Option<(SocketAddr, JoinHandle<()>)>,
     /// The time of the last attempt to listen.
     tried: Option<Instant>,
@@ -118,7 +118,8 @@ impl Endpoint {
         }
     }
 
-    /// Makes it serve at `wanted`; `None` where nothing changed, else why it does not serve. Needs a runtime around it.
+    /// Starts, moves or stops the endpoint to match `wanted`. Returns `None` if nothing changed, else the reason why it
+    /// does not serve, if any. Must be called within a runtime.
     pub(crate) fn follow(&mut self, wanted: Option<SocketAddr>) -> Option<Option<String>> {
         let is_as_wanted =
             |(address, task): &(SocketAddr, JoinHandle<()>)| Some(*address) == wanted && !task.is_finished();

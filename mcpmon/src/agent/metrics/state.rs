@@ -1,4 +1,4 @@
-//! The state of a process as metrics: what `mcpmon status` tells, by the names of the table.
+//! The state of a process as metrics: the content of `mcpmon status`, under the names in the table of metrics.
 
 use mcpmon_store::metrics::{
     MetricFamily,
@@ -17,7 +17,7 @@ use crate::agent::{
 
 type Labels = Vec<(&'static str, String)>;
 
-/// The components that the self-test proves, each with its name in `degraded`.
+/// The components that the self-test checks, each with its name in `degraded`.
 const TESTED: [(Component, &str); 5] = [
     (Component::NetworkGate, "network gate"),
     (Component::PacketGate, "packet gate"),
@@ -26,7 +26,7 @@ const TESTED: [(Component, &str); 5] = [
     (Component::ExecGate, "exec gate"),
 ];
 
-/// Returns the state of the daemon.
+/// Returns the state of the daemon as metrics.
 pub(crate) fn of_daemon(status: &Status) -> Vec<MetricFamily> {
     let kernel = status.counters.iter().map(|(name, count)| (name.clone(), *count));
     let records = [
@@ -74,8 +74,7 @@ pub(crate) fn of_daemon(status: &Status) -> Vec<MetricFamily> {
     ]
 }
 
-/// Returns the state of a proxy without a daemon, which tests nothing of the kernel. It started at `started`, in
-/// seconds since the epoch.
+/// Returns the state of a proxy without a daemon, which has no self-test. `started` is in seconds since the epoch.
 pub(crate) fn of_proxy(proxy: &ProxyStatus, policy_hash: &str, started: u64) -> Vec<MetricFamily> {
     vec![
         policy(policy_hash, "proxy", None),
@@ -112,8 +111,8 @@ fn build() -> MetricFamily {
     MetricFamily::labelled(BUILD, [(label("version", env!("CARGO_PKG_VERSION")), 1)])
 }
 
-/// Returns 1 for each component that the latest self-test proved, and 0 for one that it did not, and for whatever else
-/// does not work.
+/// Returns 1 for each component that passed the latest self-test. Returns 0 for each that did not, and for every other
+/// degraded component.
 fn effective(status: &Status) -> Vec<(Labels, u64)> {
     let tested = TESTED.iter().map(|(component, name)| {
         let works = is_proved(&status.checks, *component) && !status.degraded.contains_key(*name);
@@ -127,7 +126,7 @@ fn effective(status: &Status) -> Vec<(Labels, u64)> {
         .collect()
 }
 
-/// Returns whether something was tried and nothing failed.
+/// Returns whether a check of this component passed and none failed.
 fn is_proved(checks: &[SelfTestCheck], component: Component) -> bool {
     let outcomes = || checks.iter().filter(|check| check.component == component);
     let is_passed = |check: &SelfTestCheck| check.outcome == CheckOutcome::Passed;

@@ -1,4 +1,4 @@
-//! The judges behind the HTTP proxy.
+//! Judges for the requests to models that go through the HTTP proxy.
 
 use std::sync::{
     Arc,
@@ -19,21 +19,21 @@ use tokio::task::block_in_place;
 
 use super::{servers::Callers, tokens::Tokens};
 
-/// The judges of the HTTP proxy.
+/// Makes a judge for each request.
 #[derive(Clone, Debug)]
 pub(super) struct Judges {
     pub(super) models: Models,
     pub(super) tokens: Tokens,
     pub(super) callers: Arc<Callers>,
     pub(super) keeper: Option<Keeper>,
-    /// Requests to models that came.
+    /// Number of requests to models so far.
     pub(super) asked: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct CallJudge {
     judge: models::ModelExchangeJudge,
-    /// The half of the exchange being read.
+    /// The half of the exchange that is being read.
     half: ExchangeHalf,
     kept: Option<KeptBodies>,
 }
@@ -75,7 +75,8 @@ impl Exchanges for Judges {
 }
 
 impl Judges {
-    /// Others go on while the own policy file of a user is read who was not heard of before.
+    /// Does `work`. If that may have to read a user's policy file for the first time, other tasks of this thread are
+    /// moved to another one meanwhile.
     fn in_time<T>(&self, uid: Option<u32>, work: impl FnOnce() -> T) -> T {
         match self.models.policies().knows(uid) {
             true => work(),
@@ -93,7 +94,7 @@ fn who(peer: &Peer) -> Who {
 
 impl ContentJudge for CallJudge {
     fn judge(&mut self, said: &LlmMention<'_>) -> Verdict {
-        // To look into the store takes a while, in which other streams go on.
+        // Reading the store takes a while; other streams continue meanwhile.
         match self.judge.may_wait(said) {
             true => block_in_place(|| self.judge.judge(clock::now(), said)),
             false => self.judge.judge(clock::now(), said),
@@ -136,7 +137,7 @@ impl mcpmon_http::ExchangeJudge for CallJudge {
         let (dialect, request) = (exchange.dialect.as_str(), &exchange.request);
         tracing::warn!(%fault, dialect, %request, "a request to a model, or its answer, does not go on");
         let is_too_long = match fault {
-            // Who blocked it has told.
+            // The block has been recorded.
             LlmFault::Blocked(_) => return,
             LlmFault::TooLong { .. } => true,
             LlmFault::Malformed { .. } => false,

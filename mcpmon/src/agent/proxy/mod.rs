@@ -1,4 +1,5 @@
-//! The proxy, for models and for remote MCP servers, as a part of whoever hosts it: `mcpmon proxy`, or the daemon.
+//! The proxy for models and for remote MCP servers, as a part of its process: `mcpmon proxy`, `mcpmon run` or the
+//! daemon.
 
 mod judging;
 mod servers;
@@ -30,19 +31,19 @@ pub use self::{
     tokens::Tokens,
 };
 
-/// The name used in place of a server's.
+/// The name used in place of a server's name.
 const NAME: &str = "proxy";
 
 /// The reason why the proxy does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The token that others must present.
+    /// The token that clients must present cannot be read.
     #[error("the token of the LLM proxy (`proxy.token_file`) cannot be used")]
     Token(#[from] TokenError),
-    /// A provider's URL.
+    /// A provider's URL cannot be used.
     #[error("the URL of the provider `{0}` cannot be asked")]
     Provider(String),
-    /// The listener.
+    /// The proxy cannot listen.
     #[error(transparent)]
     Start(#[from] StartError),
 }
@@ -59,28 +60,28 @@ pub struct HostedProxy {
     asked: Arc<AtomicU64>,
 }
 
-/// The status of the proxy for `mcpmon status`.
+/// The state of the proxy, for `mcpmon status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProxyStatus {
-    /// The address it listens on.
+    /// The TCP address it listens on.
     pub listen: SocketAddr,
-    /// Unix socket it listens on beside that.
+    /// The Unix socket on which it listens as well.
     pub listen_unix: Option<PathBuf>,
     /// `proxy.mode`.
     pub mode: String,
-    /// True if a token is demanded.
+    /// True if clients must present a token.
     pub token: bool,
     /// Names of providers.
     pub providers: Vec<String>,
     /// The state of body storage, if it is configured.
     #[serde(default)]
     pub bodies: Option<BodyStorage>,
-    /// Sessions that are known.
+    /// Number of known sessions.
     pub sessions: usize,
     /// Ids of the remote MCP servers, each at `/mcp/ID`.
     #[serde(default)]
     pub servers: Vec<ServerId>,
-    /// Conversations with them.
+    /// Number of conversations with them.
     #[serde(default)]
     pub conversations: usize,
 }
@@ -102,11 +103,11 @@ impl fmt::Display for ProxyStatus {
 }
 
 impl HostedProxy {
-    /// Starts it; `group` may use its Unix socket. `models` judges what models are asked, `remotes` what servers are.
-    /// Clients present `token`, or without one what is in the settings' file, if there is one.
+    /// Starts the proxy. `group` may use its Unix socket. `models` judges requests to models, `remotes` conversations
+    /// with servers. Clients must present `token`, or if it is `None`, the token in the settings' file, if one is set.
     ///
     /// # Errors
-    /// Returns an error if it cannot listen, or the token cannot be had.
+    /// Returns an error if it cannot listen, or the token cannot be read.
     pub fn start(
         settings: &ProxySettings,
         group: Option<u32>,
@@ -153,22 +154,22 @@ impl HostedProxy {
         })
     }
 
-    /// Returns the address it listens on.
+    /// Returns the address that the proxy listens on.
     pub const fn address(&self) -> SocketAddr {
         self.running.address()
     }
 
-    /// Returns whether it still serves.
+    /// Returns whether the proxy still serves.
     pub fn is_running(&self) -> bool {
         self.running.is_running()
     }
 
-    /// Requests to models that came so far.
+    /// Returns the number of requests to models so far.
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Returns the settings it was started with.
+    /// Returns the settings that the proxy was started with.
     pub const fn settings(&self) -> &ProxySettings {
         &self.settings
     }
@@ -179,12 +180,12 @@ impl HostedProxy {
         self.remotes.follow();
     }
 
-    /// Time passes.
+    /// Does what is due at this time; called at an interval.
     pub fn tick(&self, now: Timestamp) {
         self.models.tick(now);
     }
 
-    /// Returns its status.
+    /// Returns the proxy's state.
     pub fn status(&self) -> ProxyStatus {
         ProxyStatus {
             listen: self.address(),
@@ -204,12 +205,12 @@ impl HostedProxy {
         }
     }
 
-    /// Listens no more; answers that are on their way go on for a while.
+    /// Stops listening; responses in flight continue for a while.
     pub fn retire(self) {
         self.running.retire();
     }
 
-    /// Listens no more, and waits for answers that are on their way.
+    /// Stops listening, and waits for responses in flight.
     pub fn stop(self) {
         self.running.stop();
         self.remotes.close();
@@ -219,7 +220,7 @@ impl HostedProxy {
     }
 }
 
-/// Returns the keeper of bodies, and the state of the storage if it is configured.
+/// Returns the keeper of bodies, and the state of body storage if it is configured.
 fn keeper(settings: Option<&BodyStorageSettings>, models: &Models) -> (Option<Keeper>, Option<BodyStorage>) {
     let Some(settings) = settings else {
         return (None, None);
@@ -242,7 +243,7 @@ fn keeper(settings: Option<&BodyStorageSettings>, models: &Models) -> (Option<Ke
     }
 }
 
-/// The name in configuration.
+/// Returns the name in the configuration.
 const fn mode(mode: ProxyMode) -> &'static str {
     match mode {
         ProxyMode::Embedded => "embedded",
@@ -251,7 +252,7 @@ const fn mode(mode: ProxyMode) -> &'static str {
     }
 }
 
-/// Returns the options of a server's session: the proxy's files and store.
+/// Returns the options of sessions that this process hosts: its configuration and its store.
 pub(super) fn host_options(
     search: Search,
     trust: Trust,

@@ -28,7 +28,7 @@ use crate::agent::{
     metrics::{now_seconds, of_proxy, serve_own},
 };
 
-/// The interval at which the policy's files and sessions are checked.
+/// The interval at which the policy's files and the sessions are checked.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The options of `mcpmon proxy`.
@@ -36,44 +36,44 @@ const INTERVAL: Duration = Duration::from_secs(2);
 pub struct StandaloneOptions {
     /// The places of the policy.
     pub search: Search,
-    /// The store; the policy's `record.path` or the user's own where unset.
+    /// The store; if unset, the policy's `record.path`, or the user's own.
     pub store: Option<PathBuf>,
-    /// The socket of a daemon: a running one has a proxy of its own.
+    /// The socket of a daemon; a running daemon has its own proxy.
     pub socket: PathBuf,
-    /// The address to use instead of `proxy.listen`.
+    /// The address to listen on, instead of `proxy.listen`.
     pub listen: Option<SocketAddr>,
-    /// The token that clients present; `None` for the one in `proxy.token_file`.
+    /// The token that clients must present; `None` for the one in `proxy.token_file`.
     pub token: Option<Token>,
-    /// URLs of providers, by name, in place of the usual ones; those that are configured stay.
+    /// URLs of providers, by name. They replace default URLs, but not configured ones.
     pub providers: BTreeMap<&'static str, String>,
-    /// URLs of more providers, each with the name that it has unless another one has it.
+    /// URLs of further providers, with their names. A name that is taken gets a number.
     pub gateways: Vec<(String, String)>,
 }
 
-/// The reason why there is no proxy.
+/// The reason why the proxy does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// The policy.
+    /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The proxy is switched off.
     #[error("the LLM proxy is switched off (`proxy.mode: disabled`)")]
     Disabled,
-    /// An address that others reach.
+    /// The address can be reached by others, and no token is set.
     #[error(
         "{0} is no loopback address, and whoever reaches it could use it: name a file with a token in `proxy.token_file`"
     )]
     Open(SocketAddr),
-    /// The store.
+    /// The store cannot be used.
     #[error(transparent)]
     Judge(#[from] JudgeError),
-    /// The listener, or its token.
+    /// The proxy cannot listen, or its token cannot be read.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The endpoint for Prometheus.
+    /// The endpoint for Prometheus cannot be started.
     #[error(transparent)]
     Scrape(#[from] ScrapeError),
-    /// Signals or the runtime.
+    /// Signals or the runtime cannot be set up.
     #[error("failed to start")]
     Start(#[source] io::Error),
 }
@@ -86,12 +86,12 @@ pub struct Standalone {
     reloader: Reloader,
     recorder: Recorder,
     metrics: Metrics,
-    /// Its start, in seconds since the epoch.
+    /// The time of its start, in seconds since the epoch.
     started: u64,
 }
 
 impl Standalone {
-    /// Starts it, with the tokens of these sessions.
+    /// Starts the proxy with these sessions' tokens.
     ///
     /// # Errors
     /// Returns an error if it cannot start.
@@ -122,22 +122,22 @@ impl Standalone {
         })
     }
 
-    /// Listens for Prometheus where the policy says.
+    /// Listens for Prometheus if the policy has an address for that.
     fn listen_for_scrapes(&self) -> Result<Option<ScrapeListener>, ScrapeError> {
         self.loaded.settings.metrics.map(ScrapeListener::bind).transpose()
     }
 
-    /// Returns its status.
+    /// Returns the proxy's state.
     pub fn status(&self) -> ProxyStatus {
         self.hosted.status()
     }
 
-    /// Requests to models that came so far.
+    /// Returns the number of requests to models so far.
     pub fn asked(&self) -> u64 {
         self.hosted.asked()
     }
 
-    /// URLs of the providers that it speaks to, by name.
+    /// Returns the URLs of the configured providers, by name.
     pub fn providers(&self) -> BTreeMap<String, String> {
         let providers = self.hosted.settings().providers.iter();
         let urls = providers.map(|provider| (provider.name.clone(), provider.url.clone()));
@@ -165,7 +165,7 @@ impl Standalone {
         }
     }
 
-    /// Ends it, once answers that are on their way are through and everything is recorded.
+    /// Stops the proxy when responses in flight are done and everything is recorded.
     pub fn stop(self) {
         self.hosted.stop();
         let recorded = self.recorder.close();
@@ -179,7 +179,7 @@ impl Standalone {
     }
 }
 
-/// Serves until a signal ends it; `tell` hears once how it listens.
+/// Serves until a signal ends it. `tell` is called once with the state after the start.
 ///
 /// # Errors
 /// Returns an error if it cannot start.
@@ -224,7 +224,7 @@ fn settings(loaded: &LoadedConfiguration, options: &StandaloneOptions) -> Result
         settings.listen = listen;
     }
     if options.token.is_some() {
-        // It is one agent's.
+        // The proxy is for one agent only.
         settings.listen_unix = None;
         settings.token_file = None;
     }
@@ -253,7 +253,7 @@ fn settings(loaded: &LoadedConfiguration, options: &StandaloneOptions) -> Result
     }
 }
 
-/// A changed file takes effect as a whole, or not at all.
+/// Adopts a changed configuration, as a whole or not at all. Returns the event about it.
 fn adopt(
     hosted: &HostedProxy,
     loaded: &mut LoadedConfiguration,

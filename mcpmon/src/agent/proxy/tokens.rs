@@ -1,4 +1,4 @@
-//! Tokens that say of which session a request is: part of the base URL that an agent is given.
+//! Tokens that identify the session of a request; they are part of the base URL that an agent is given.
 
 use std::{
     collections::BTreeMap,
@@ -9,18 +9,18 @@ use std::{
 
 use mcpmon_model::{Digest, SessionId};
 
-/// Bytes of chance in a token.
+/// Random bytes in a token.
 const RANDOM: usize = 24;
-/// Tokens that are valid at a time; the oldest makes room.
+/// Most tokens that are valid at a time; beyond that the oldest is removed.
 const MOST: usize = 4096;
 
-/// Tokens of sessions. Clones share them.
+/// The tokens of sessions. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens(Arc<Mutex<IssuedToken>>);
 
 #[derive(Debug, Default)]
 struct IssuedToken {
-    /// By the digest of the token: a look-up takes no longer for one that is nearly right.
+    /// Keyed by the digest of the token, so that the time of a look-up says nothing about a token that is nearly right.
     sessions: BTreeMap<Digest, Issue>,
     count: u64,
 }
@@ -33,10 +33,10 @@ struct Issue {
 }
 
 impl Tokens {
-    /// A new token for `session`, of the user `uid`.
+    /// Issues a new token for `session`, which belongs to the user `uid`.
     ///
     /// # Errors
-    /// Returns an error if there is no chance to be had from the system.
+    /// Returns an error if the system gives no random bytes.
     pub fn issue(&self, session: SessionId, uid: u32) -> io::Result<String> {
         let mut bytes = [0; RANDOM];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -45,13 +45,13 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Returns whether `text` could have been issued, by this process or by one before it.
+    /// Returns whether `text` has the form of a token, of this process or an earlier one.
     pub fn is_one(text: &str) -> bool {
         let is_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
         text.len() == 2 * RANDOM && text.bytes().all(is_hex)
     }
 
-    /// Lets `token` stand for `session`, of the user `uid`.
+    /// Makes `token` valid for `session`, which belongs to the user `uid`.
     pub fn admit(&self, token: &str, session: SessionId, uid: u32) {
         let mut issued = self.lock();
         issued.count += 1;
@@ -69,19 +69,19 @@ impl Tokens {
         }
     }
 
-    /// `token` stands for nothing any more.
+    /// Makes `token` invalid.
     pub fn revoke(&self, token: &str) {
         self.lock().sessions.remove(&Digest::of(token.as_bytes()));
     }
 
-    /// The session that `token` stands for.
+    /// Returns the session of `token`.
     pub fn session(&self, token: &str) -> Option<SessionId> {
         let issued = self.lock();
         let issue = issued.sessions.get(&Digest::of(token.as_bytes()))?;
         Some(issue.session.clone())
     }
 
-    /// The user whose `session` is, if a token stands for it.
+    /// Returns the user of `session`, if a token is valid for it.
     pub fn user(&self, session: &SessionId) -> Option<u32> {
         let issued = self.lock();
         let mut issues = issued.sessions.values();
@@ -91,7 +91,7 @@ impl Tokens {
     }
 
     fn lock(&self) -> MutexGuard<'_, IssuedToken> {
-        // No step of ours leaves it half changed.
+        // No operation leaves it half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses of providers in environment variables.
+//! URLs of providers in environment variables.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -21,7 +21,7 @@ pub(super) enum Unusable {
     Query,
 }
 
-/// The URL that `given` means to clients of `provider`, without a slash at its end.
+/// Parses `given` as clients of `provider` do, and returns the URL without a slash at its end.
 pub(super) fn url(provider: &str, given: &OsString) -> Result<String, Unusable> {
     let given = given.to_str().ok_or(Unusable::NoUrl)?.trim();
     let text = match provider {
@@ -38,7 +38,7 @@ pub(super) fn url(provider: &str, given: &OsString) -> Result<String, Unusable> 
     if url.query().is_some() || url.fragment().is_some() {
         return Err(Unusable::Query);
     }
-    // A server listens there; nobody can be spoken to there.
+    // A server can listen on the unspecified address, but a client cannot connect to it.
     let near = match url.host() {
         Some(Host::Ipv4(address)) if address.is_unspecified() => Some(IpAddr::from(Ipv4Addr::LOCALHOST)),
         Some(Host::Ipv6(address)) if address.is_unspecified() => Some(IpAddr::from(Ipv6Addr::LOCALHOST)),
@@ -49,13 +49,13 @@ pub(super) fn url(provider: &str, given: &OsString) -> Result<String, Unusable> 
             url.set_ip_host(near).map_err(|()| Unusable::NoUrl)?;
             url.to_string()
         }
-        // As it was written: it is compared with what is configured.
+        // Kept as it was written, because it is compared with the configuration.
         None => text,
     };
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-/// Ollama's clients take `host`, `host:port` and `:port` as well.
+/// Completes a value for Ollama, whose clients accept `host`, `host:port` and `:port` as well.
 fn ollama(given: &str) -> String {
     if given.contains("://") {
         return given.to_owned();
@@ -76,7 +76,7 @@ fn ollama(given: &str) -> String {
     }
 }
 
-/// `given` as it can be told: without a user name, a password or a query.
+/// Returns `given` without user name, password and query, to be shown.
 pub(super) fn shown(given: &OsStr) -> String {
     let given = given.to_string_lossy();
     let path = given.split(['?', '#']).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A control group of an agent's own: what it starts stays in it, and is still known once its parents are gone.
+//! A control group for an agent: its processes stay in it, and can be found after their parents have ended.
 
 use std::{
     fs, io,
@@ -6,16 +6,16 @@ use std::{
     process,
 };
 
-/// The prefix of such groups' names.
+/// The prefix of the names of such groups.
 pub(crate) const GROUP_PREFIX: &str = "mcpmon-run-";
 
-/// A control group that ends with this value, as soon as nothing is left in it.
+/// A control group that was made here. Dropping this removes it, if no process is left in it.
 #[derive(Debug)]
 pub(super) struct OwnGroup {
     path: PathBuf,
 }
 
-/// The reason why there is no group.
+/// The reason why the group cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GroupError {
     /// No cgroup v2 hierarchy is mounted.
@@ -33,10 +33,10 @@ pub(super) enum GroupError {
 }
 
 impl OwnGroup {
-    /// Makes one below the group of this process.
+    /// Makes a group below that of this process.
     ///
     /// # Errors
-    /// Returns an error if the host, or who runs this, does not allow it.
+    /// Returns an error if the host does not allow it, or this user may not.
     pub(super) fn make() -> Result<Self, GroupError> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -47,23 +47,23 @@ impl OwnGroup {
             source,
         };
         match fs::create_dir(&path) {
-            // Of a process that had this number before, and was killed.
+            // It is left over from a killed process with the same id.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.map_err(failed)?,
         }
         let group = Self { path };
-        // Not every group that can be made can be entered.
+        // A group that can be made cannot always be entered.
         let entered = fs::OpenOptions::new().write(true).open(group.entrance());
         entered.map_err(failed)?;
         Ok(group)
     }
 
-    /// Its name, below the group of this process.
+    /// Returns the name of the group, below that of this process.
     pub(super) fn name(&self) -> Option<String> {
         self.path.file_name()?.to_str().map(str::to_owned)
     }
 
-    /// The file that a process enters by writing `0` to it.
+    /// Returns the file to which a process writes `0` to enter the group.
     pub(super) fn entrance(&self) -> PathBuf {
         self.path.join("cgroup.procs")
     }
@@ -77,7 +77,7 @@ impl Drop for OwnGroup {
     }
 }
 
-/// The directory of this process's group in the v2 hierarchy.
+/// Returns the directory of this process's group in the v2 hierarchy.
 fn group(mounts: &str, own: &str) -> Option<PathBuf> {
     let mount = mounts.lines().find_map(|line| {
         let (mount, kind) = line.split_once(" - ")?;
@@ -87,7 +87,7 @@ fn group(mounts: &str, own: &str) -> Option<PathBuf> {
     });
     let (root, point) = mount?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // In a container the mount shows a part of the hierarchy.
+    // In a container, only a part of the hierarchy is mounted.
     let below = path.strip_prefix(root).unwrap_or(path).trim_start_matches('/');
     Some(Path::new(point).join(below))
 }

@@ -1,4 +1,4 @@
-//! The agent's process: has the terminal and the streams of whoever ran mcpmon, and its signals.
+//! The agent's process: it gets the terminal and the streams of `mcpmon run`, and the signals that are sent to it.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use tokio::{
     signal::unix::{SignalKind, signal as on_signal},
 };
 
-/// A signal that is handed on: a terminal sends its own to the whole group.
+/// The signals that are passed on. Those of a terminal are not among them, because it sends them to the whole group.
 const HANDED_ON: [(fn() -> SignalKind, Signal); 4] = [
     (SignalKind::terminate, Signal::SIGTERM),
     (SignalKind::hangup, Signal::SIGHUP),
@@ -26,10 +26,10 @@ const HANDED_ON: [(fn() -> SignalKind, Signal); 4] = [
     (SignalKind::user_defined2, Signal::SIGUSR2),
 ];
 
-/// Starts the agent. From now on this process does not hear what a terminal sends to the whole group.
+/// Starts the agent. From now on, this process ignores the signals that a terminal sends to the whole group.
 ///
 /// # Errors
-/// Returns an error if there is no such program, or it cannot be executed.
+/// Returns an error if the program does not exist or cannot be executed.
 pub(super) fn start(
     program: &OsStr,
     arguments: &[OsString],
@@ -42,7 +42,7 @@ pub(super) fn start(
         .map(|path| fs::OpenOptions::new().write(true).open(path))
         .transpose()?;
     let prepare = move || {
-        // What this process ignores for as long as the agent runs is the agent's to decide on.
+        // This process ignores these signals while the agent runs; the agent starts with their default actions.
         for ignored in [Signal::SIGINT, Signal::SIGQUIT] {
             restore(ignored)?;
         }
@@ -57,7 +57,8 @@ pub(super) fn start(
         unsafe_code,
         reason = "a control group is entered by the process itself, before it is the agent"
     )]
-    // SAFETY: between fork and exec nothing but `sigaction` and `write` happens, both of which are safe there.
+    // SAFETY: between fork and exec only `sigaction`, `write` and system calls like them are called, which are safe
+    // there.
     unsafe {
         command.pre_exec(prepare);
     }
@@ -82,7 +83,7 @@ fn ignore(number: Signal) -> io::Result<()> {
         .map_err(io::Error::from)
 }
 
-/// Waits for its end, handing on signals meanwhile.
+/// Waits for the agent's end, and passes signals on meanwhile.
 ///
 /// # Errors
 /// Returns an error if signals cannot be received.
@@ -117,7 +118,7 @@ pub(super) async fn wait(mut child: Child) -> io::Result<ExitStatus> {
     }
 }
 
-/// An agent's exit status, as shells tell it.
+/// Returns an agent's exit status in the form that shells use.
 pub(super) fn code(status: ExitStatus) -> u8 {
     let code = status
         .code()

@@ -1,4 +1,4 @@
-//! Codex: it reads no variable for where its models are, but takes settings as words of its command.
+//! Codex: it reads no variable with the address of its models, but takes settings as arguments.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -7,19 +7,19 @@ use std::{
 
 /// The program's name.
 pub(super) const PROGRAM: &str = "codex";
-/// The package that it comes in.
+/// The package of the program.
 const PACKAGE: &str = "@openai/codex";
-/// Launchers for which the first word that is no option is the package, and what follows is for its program.
+/// Launchers whose first argument that is no option is the package; the arguments after it are for the package's
+/// program.
 const LAUNCHERS: [&str; 3] = ["bunx", "npx", "pnpx"];
 
-/// The setting by which it speaks to OpenAI's models at `url`.
+/// Returns the setting by which it uses OpenAI's models at `url`.
 pub(super) fn openai(url: &str) -> String {
     format!("openai_base_url=\"{url}\"")
 }
 
-/// The arguments of `program` with these settings, where it is Codex or a launcher of it; as they are where it is
-/// neither, or where they are there already. Of two settings of one thing the last counts: these come last of its
-/// options.
+/// Adds these settings to the arguments of `program`, if it is Codex or a launcher of Codex, and they are not there
+/// already. Of two settings with one key the last counts, so these come after the user's.
 pub(super) fn told(program: &OsStr, mut arguments: Vec<OsString>, settings: &[String]) -> Vec<OsString> {
     let Some(place) = place(program, &arguments) else {
         return arguments;
@@ -33,7 +33,7 @@ pub(super) fn told(program: &OsStr, mut arguments: Vec<OsString>, settings: &[St
     arguments
 }
 
-/// Returns the number of arguments up to the last that sets an option.
+/// Returns the number of arguments up to the last one that gives a setting.
 fn own_options(arguments: &[OsString]) -> usize {
     let before_words = arguments.iter().take_while(|word| *word != "--");
     let end = |(at, word): (usize, &OsString)| match word.to_str() {
@@ -46,7 +46,7 @@ fn own_options(arguments: &[OsString]) -> usize {
     ends.last().map_or(0, |end| end.min(arguments.len()))
 }
 
-/// Returns the position at which its own arguments begin.
+/// Returns the position at which the arguments of Codex begin; `None` for another program.
 pub(super) fn place(program: &OsStr, arguments: &[OsString]) -> Option<usize> {
     let name = Path::new(program).file_stem()?;
     if name == PROGRAM {

@@ -1,4 +1,4 @@
-//! The daemon, where one runs: its proxy, and its knowledge of which processes are behind a proxy.
+//! The connection to a daemon, if one runs: its proxy, and its knowledge of the processes behind a proxy.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
@@ -17,37 +17,37 @@ use crate::agent::{
     runs::protocol::{MAX_LINE, Reach, RunHear, RunHello},
 };
 
-/// The longest time for an answer of the daemon; it may be about to start its proxy.
+/// The longest wait for an answer of the daemon, which may be about to start its proxy.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// The interval of attempts to reach an absent daemon.
+/// The interval at which a daemon that is gone is tried again.
 const RETRY: Duration = Duration::from_millis(500);
-/// The longest time at the end for the daemon to write its last records.
+/// The longest wait at the end for the daemon to write its last records.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The daemon's answer to this session.
 #[derive(Debug)]
 pub(in crate::agent) enum DaemonAvailability {
-    /// The session is behind the daemon's proxy, for as long as the connection lasts.
+    /// The session is behind the daemon's proxy as long as the connection exists.
     Behind(UnixStream, Box<Reach>),
-    /// The session has a proxy of its own, which the daemon knows for as long as the connection lasts.
+    /// The session has its own proxy, and the daemon knows it as long as the connection exists.
     Known(UnixStream),
-    /// The daemon has no proxy for it, and why.
+    /// The daemon has no proxy for the session; the reason.
     NoProxy(String),
 }
 
 /// The reason why the daemon could not be used.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::agent) enum DaemonError {
-    /// Nobody listens.
+    /// No daemon listens.
     #[error("no daemon is listening")]
     NotRunning,
-    /// Not for this user.
+    /// This user has no permission for the socket.
     #[error("no permission for {}: its socket is for root and members of the group mcpmon", .0.display())]
     Denied(PathBuf),
-    /// The daemon refuses.
+    /// The daemon refuses the session.
     #[error("the daemon refuses this session: {0}")]
     Refused(String),
-    /// The conversation broke off, or made no sense.
+    /// The connection failed, or an answer could not be parsed.
     #[error("the daemon does not answer")]
     Broken(#[source] io::Error),
 }
@@ -100,13 +100,13 @@ fn exchange(mut stream: &UnixStream, said: &impl serde::Serialize) -> io::Result
     Ok(serde_json::from_slice(&answer)?)
 }
 
-/// Stays connected: introduces this process again wherever the daemon was restarted, with the token it had.
+/// Keeps the connection: introduces this process again whenever the daemon was restarted, with the token it had.
 pub(super) async fn stay(path: PathBuf, mut hello: RunHello, reach: Option<Reach>, kept: Keep) {
     if let Some(reach) = &reach {
         hello.token = Some(reach.token.clone());
     }
     let mut told = LastMessage::default();
-    // An agent with a proxy of its own runs by now: the daemon is to know of it at once.
+    // The agent with its own proxy runs already, so the daemon must know of it at once.
     let mut pause = Duration::ZERO;
     loop {
         if let Some(stream) = kept.stream() {
@@ -150,7 +150,7 @@ pub(super) async fn stay(path: PathBuf, mut hello: RunHello, reach: Option<Reach
     }
 }
 
-/// The message that was shown last.
+/// The warning that was shown last, so that the same one is not repeated.
 #[derive(Debug, Default)]
 struct LastMessage(Option<String>);
 
@@ -163,12 +163,12 @@ impl LastMessage {
     }
 }
 
-/// The connection, for whoever ends it.
+/// The current connection, shared with the code that ends it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keep(Arc<Mutex<Option<UnixStream>>>);
 
 impl Keep {
-    /// Keeps this one from now on.
+    /// Replaces the connection.
     pub(super) fn put(&self, stream: Option<UnixStream>) {
         *self.lock() = stream;
     }
@@ -177,7 +177,7 @@ impl Keep {
         self.lock().as_ref()?.try_clone().ok()
     }
 
-    /// Leaves, and waits until the daemon has written what it heard.
+    /// Closes the connection, and waits until the daemon has written its records.
     pub(super) fn leave(self) {
         let Some(mut stream) = self.lock().take() else {
             return;
@@ -193,12 +193,12 @@ impl Keep {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<UnixStream>> {
-        // No step of ours leaves it half changed.
+        // No operation leaves it half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Waits for the end of a connection on which nothing more is said.
+/// Waits for the end of a connection on which nothing more is sent.
 async fn ended(stream: UnixStream) {
     let stream = stream
         .set_nonblocking(true)

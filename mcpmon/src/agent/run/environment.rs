@@ -1,4 +1,4 @@
-//! Environment of an agent: variables, or words of its command, that lead it to the proxy.
+//! Environment of an agent: the variables or arguments that direct it to the proxy.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,17 +10,17 @@ use super::{
     gateways::{self, Gateway},
 };
 
-/// A variable by which clients find a provider.
+/// A variable from which clients take a provider's URL.
 #[derive(Clone, Copy, Debug)]
 struct Variable {
     name: &'static str,
     /// The provider's name in the configuration.
     provider: &'static str,
-    /// The path that clients expect behind the host.
+    /// The path that clients expect after the host.
     path: &'static str,
 }
 
-/// Variables that SDKs and agents read. Those with `/v1` are for clients that add the rest of the path only.
+/// Variables that SDKs and agents read. Clients of those with `/v1` only add the rest of the path.
 const VARIABLES: [Variable; 5] = [
     Variable {
         name: "ANTHROPIC_BASE_URL",
@@ -32,7 +32,7 @@ const VARIABLES: [Variable; 5] = [
         provider: "openai",
         path: "/v1",
     },
-    // aider and LiteLLM.
+    // Read by aider and LiteLLM.
     Variable {
         name: "OPENAI_API_BASE",
         provider: "openai",
@@ -50,9 +50,9 @@ const VARIABLES: [Variable; 5] = [
     },
 ];
 
-/// Hosts that a proxy of the environment must not stand in front of.
+/// Hosts for which an HTTP proxy of the environment must not be used.
 const NEAR: &str = "127.0.0.1,localhost";
-/// Variables that name such hosts.
+/// Variables that list such hosts.
 const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// The environment and arguments an agent is started with.
@@ -64,19 +64,19 @@ pub(super) struct AgentStart {
     pub(super) arguments: Vec<OsString>,
 }
 
-/// Providers that the user's own environment names: they stay what is spoken to, behind the proxy.
+/// Providers in the user's own environment: the proxy connects to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NamedProviders {
-    /// URLs of them, by name.
+    /// Their URLs, by name.
     pub(super) providers: BTreeMap<&'static str, String>,
-    /// Those whose URL does not end as clients expect: what they add follows it at once.
+    /// Providers whose URL does not end in the expected path: the client's path follows the whole URL.
     whole: BTreeSet<&'static str>,
     /// The warnings about values that cannot be used.
     pub(super) warnings: Vec<String>,
 }
 
 impl NamedProviders {
-    /// Those that these variables name.
+    /// Reads the providers from these variables.
     pub(super) fn of(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let mut named = Self::default();
         for known in VARIABLES {
@@ -115,17 +115,17 @@ impl NamedProviders {
     }
 }
 
-/// The ways an agent reaches models.
+/// The URLs at which an agent reaches models.
 #[derive(Clone, Debug)]
 pub(super) struct ModelRoutes {
-    /// The session's URL at the proxy.
+    /// The base URL of the session at the proxy.
     pub(super) base: String,
-    /// URLs of the providers that the proxy has, by name.
+    /// URLs of the proxy's providers, by name.
     pub(super) providers: BTreeMap<String, String>,
 }
 
 impl ModelRoutes {
-    /// Returns the URL for clients of `provider`, which expect `path` behind its host.
+    /// Returns the URL for clients of `provider`, which expect `path` after the host.
     fn url(&self, named: &NamedProviders, provider: &str, path: &str) -> Option<String> {
         let spoken_to = self.providers.get(provider)?;
         let is_whole = named.whole.contains(provider) && named.providers.get(provider) == Some(spoken_to);
@@ -133,8 +133,8 @@ impl ModelRoutes {
         Some(format!("{}/{provider}{path}", self.base))
     }
 
-    /// Returns the URL in place of a provider in the agent's configuration; `None` if the proxy does not
-    /// connect to that.
+    /// Returns the URL that replaces a provider's in the agent's configuration. Returns `None` if the proxy does not
+    /// connect to that provider.
     fn gateway(&self, named: &NamedProviders, gateway: &Gateway) -> Option<String> {
         if gateway.url.is_empty() {
             return self.openai(named);
@@ -144,13 +144,13 @@ impl ModelRoutes {
         Some(format!("{}/{name}", self.base))
     }
 
-    /// Returns the URL of OpenAI's models, if they are reachable.
+    /// Returns the URL of OpenAI's models, if the proxy connects to them.
     pub(super) fn openai(&self, named: &NamedProviders) -> Option<String> {
         self.url(named, "openai", "/v1")
     }
 }
 
-/// Returns the way to start `program` so that it connects to the proxy.
+/// Returns the variables and arguments with which `program` connects to the proxy.
 pub(super) fn start(
     reached: &ModelRoutes,
     named: &NamedProviders,

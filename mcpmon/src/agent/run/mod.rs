@@ -1,4 +1,4 @@
-//! `mcpmon run`: one agent, its models behind a proxy of its own, all that it starts one session.
+//! `mcpmon run`: runs one agent with its models behind a proxy; all processes that it starts belong to one session.
 
 mod address;
 mod cgroup;
@@ -48,7 +48,7 @@ use super::{
     wrap::{SESSION, session_name},
 };
 
-/// Variable that says where programs are looked for.
+/// Variable with the directories of programs.
 const PATH: &str = "PATH";
 
 /// The agent to run, and its policy.
@@ -56,15 +56,15 @@ const PATH: &str = "PATH";
 pub struct RunOptions {
     /// The places of the policy.
     pub search: Search,
-    /// The store; the policy's `record.path` or the user's own where unset.
+    /// The store; if unset, the policy's `record.path`, or the user's own.
     pub store: Option<PathBuf>,
     /// The socket of a daemon.
     pub socket: PathBuf,
-    /// The configuration that was named, for what the agent starts.
+    /// The configuration file of the command line, for the wrappers of the agent's servers.
     pub config: Option<PathBuf>,
-    /// True if one in the working directory counts, for the same.
+    /// True if wrappers may use a configuration in the working directory.
     pub allow_local_config: bool,
-    /// True if launchers of servers are put in front of `PATH`.
+    /// True if shims for launchers of servers are put in front of `PATH`.
     pub shims: bool,
     /// The name of the session.
     pub name: Option<String>,
@@ -77,19 +77,19 @@ pub struct RunOptions {
 /// The reason why an agent does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The proxy.
+    /// The proxy cannot be started.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
-    /// The agent's own configuration.
+    /// The agent's own configuration cannot be followed.
     #[error(transparent)]
     Gateway(#[from] GatewayError),
     /// This process cannot be found in `/proc`.
     #[error("cannot tell which session this is: is /proc mounted?")]
     NoSession,
-    /// No randomness, no runtime, no signals.
+    /// Random bytes, a runtime or signals are not available.
     #[error("failed to prepare the session")]
     Prepare(#[source] io::Error),
-    /// There is no such program, or it cannot be executed.
+    /// The program does not exist or cannot be executed.
     #[error("cannot start {program:?}")]
     Agent {
         /// The program.
@@ -100,38 +100,38 @@ pub enum RunError {
     },
 }
 
-/// The report after an agent ended.
+/// The result of a run, after the agent has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunOutcome {
     /// The session.
     pub session: SessionId,
-    /// The exit status that the agent's becomes.
+    /// The exit status for `mcpmon run`, derived from the agent's.
     pub code: u8,
-    /// Requests to models that came through the proxy, where it was the session's own.
+    /// Number of requests to models, if the session had its own proxy.
     pub asked: Option<u64>,
     /// The reason why the agent had no control group of its own.
     pub no_group: Option<String>,
-    /// The daemon's store, where the daemon's proxy was used.
+    /// The daemon's store, if the daemon's proxy was used.
     pub store: Option<PathBuf>,
 }
 
 impl RunOutcome {
-    /// The exit status of this process.
+    /// Returns the exit status for this process.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
 }
 
-/// The proxy that an agent's models are behind.
+/// The proxy between an agent and its models.
 enum AgentProxy {
-    /// The daemon's.
+    /// The daemon's proxy.
     Daemon(Box<Reach>),
-    /// One of its own, and the token of its session.
+    /// The session's own proxy, and its token.
     Own(Box<Standalone>, String),
 }
 
 impl AgentProxy {
-    /// Returns the ways in which it is reached.
+    /// Returns the URLs at which models are reached.
     fn reached(&self) -> ModelRoutes {
         let (address, token, providers) = match self {
             Self::Daemon(reach) => {
@@ -150,7 +150,7 @@ impl AgentProxy {
 /// Runs an agent to its end.
 ///
 /// # Errors
-/// Returns an error if it does not start, or nothing would stand between it and its models.
+/// Returns an error if it does not start, or no proxy would be between it and its models.
 pub fn run(options: RunOptions) -> Result<RunOutcome, RunError> {
     prctl::set_name(c"mcpmon-run").map_err(|errno| RunError::Prepare(errno.into()))?;
     let name = options.name.clone().or_else(session_name);
@@ -198,7 +198,7 @@ pub fn run(options: RunOptions) -> Result<RunOutcome, RunError> {
     };
     let entrance = group.as_ref().map(OwnGroup::entrance);
     let ended = runtime.block_on(served(&options, proxy, &start, entrance, hello, &keep));
-    // A task that introduces this process again may be under way.
+    // The task that reconnects to the daemon may still be running.
     runtime.shutdown_background();
     keep.leave();
     let (ended, asked) = ended?;
@@ -211,7 +211,7 @@ pub fn run(options: RunOptions) -> Result<RunOutcome, RunError> {
     })
 }
 
-/// The daemon's proxy where there is one, else one of its own; and which session it is for.
+/// Uses the daemon's proxy if possible, or else starts one. Returns it with the session.
 fn behind(
     options: &RunOptions,
     named: &NamedProviders,
@@ -258,7 +258,7 @@ fn behind(
             search: options.search.clone(),
             store: options.store.clone(),
             socket: options.socket.clone(),
-            // Any port: several agents run side by side.
+            // Any port, because several agents can run at a time.
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             token: Some(
                 Token::new(&token)
@@ -277,7 +277,7 @@ fn behind(
     Ok((AgentProxy::Own(Box::new(proxy), token), session))
 }
 
-/// With what the agent is started.
+/// Returns the variables and arguments to start the agent with.
 fn start(
     options: &RunOptions,
     reached: &ModelRoutes,
@@ -304,7 +304,8 @@ fn start(
     start
 }
 
-/// Starts the agent, and serves it to its end: how it ended, and how many requests to models a proxy of its own had.
+/// Starts the agent and serves it to its end. Returns its exit status, and the number of requests to models through its
+/// own proxy.
 async fn served(
     options: &RunOptions,
     proxy: AgentProxy,
@@ -320,7 +321,7 @@ async fn served(
     });
     let reach = match &proxy {
         AgentProxy::Daemon(reach) => Some((**reach).clone()),
-        // This process speaks to models: what is held to the list of the session is the agent alone.
+        // `mcpmon run` connects to models itself, so only the agent is held to the session's list.
         AgentProxy::Own(..) => {
             let pid = agent.as_ref().ok().and_then(tokio::process::Child::id);
             hello.agent = pid.and_then(host::identify).map(Into::into);
@@ -350,7 +351,7 @@ async fn served(
     }
 }
 
-/// Launchers that wrap the servers they start; without them the agent runs all the same.
+/// Makes shims that wrap the servers which the agent starts. If they cannot be made, the agent runs without them.
 fn shims(options: &RunOptions, reached: &ModelRoutes, named: &NamedProviders) -> Option<Shims> {
     let inherited = InheritedSettings {
         openai: reached.openai(named),
@@ -368,7 +369,7 @@ fn shims(options: &RunOptions, reached: &ModelRoutes, named: &NamedProviders) ->
     }
 }
 
-/// The session whose root this process is, or is below.
+/// Returns the session of this process: one that it starts, or one above it.
 fn own_session(name: Option<&str>) -> Option<SessionId> {
     let own = host::identify(std::process::id())?;
     let ancestors = host::ancestors(own);

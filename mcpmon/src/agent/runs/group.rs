@@ -1,4 +1,4 @@
-//! The control group of an agent, as the daemon sees it.
+//! Control groups of agents, as the daemon reads them.
 
 use std::{
     fs, io,
@@ -10,28 +10,28 @@ use mcpmon_model::ProcessId;
 
 use crate::agent::{host, run::GROUP_PREFIX};
 
-/// Members that are read at most.
+/// Most processes of a group that are read.
 const MOST: usize = 4096;
-/// Groups that are looked into at most: an agent may make more below its own.
+/// Most groups that are read: an agent may make further groups below its own.
 const MOST_GROUPS: usize = 64;
 
 /// A control group that a `mcpmon run` made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     path: PathBuf,
-    /// The kernel's id of it.
+    /// The kernel's id of the group.
     pub(crate) id: u64,
 }
 
 impl Group {
-    /// The group `name` below that of `run`, which a process of `uid` runs: found in the hierarchy at `root`.
+    /// Finds the group `name` below that of the process `run`, which `uid` must own, in the hierarchy at `root`.
     pub(super) fn find(root: &Path, run: u32, uid: u32, name: &str) -> Option<Self> {
         if !name.starts_with(GROUP_PREFIX) || name.contains('/') {
             return None;
         }
         let groups = fs::read_to_string(format!("/proc/{run}/cgroup")).ok()?;
         let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-        // A path that leads elsewhere is that of a process outside of what this one sees.
+        // A path with `..` belongs to a process outside the part of the hierarchy that this process sees.
         if own.split('/').any(|part| part == "..") {
             return None;
         }
@@ -44,7 +44,7 @@ impl Group {
         })
     }
 
-    /// Its processes, those of groups below it too; `None` where it is gone.
+    /// Returns the processes of the group and of the groups below it. Returns `None` if the group is gone.
     pub(crate) fn members(&self) -> Option<Vec<ProcessId>> {
         let mut members = Vec::new();
         let mut groups = vec![self.path.clone()];
@@ -84,7 +84,7 @@ mod tests {
         let uid = nix::unistd::getuid().as_raw();
         let own = fs::read_to_string("/proc/self/cgroup").expect("a group");
         let Some(own) = own.lines().find_map(|line| line.strip_prefix("0::/")) else {
-            return; // no such hierarchy on this host
+            return; // this host has no such hierarchy
         };
         let name = format!("{GROUP_PREFIX}7");
         let path = root.path().join(own).join(&name);

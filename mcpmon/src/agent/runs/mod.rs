@@ -1,4 +1,4 @@
-//! Sessions of `mcpmon run` that are connected: their tokens, and their processes in the kernel.
+//! Connected sessions of `mcpmon run`: their tokens, and their processes in the kernel's tables.
 
 mod group;
 pub(crate) mod protocol;
@@ -36,16 +36,16 @@ use super::{
     wrappers::{ServiceRefusal, Wrappers},
 };
 
-/// Sessions at a time, for the host and for one user.
+/// Most sessions at a time, of the host and of one user.
 const MOST: usize = 256;
 const MOST_OF_USER: usize = 64;
 /// The longest wait for a proxy that is about to start.
 const STARTING: Duration = Duration::from_secs(3);
 
-/// The daemon's proxy, or why there is none; nothing while it was not tried yet.
+/// The daemon's proxy, or the reason why there is none; `None` until the first attempt to start it.
 pub(crate) type Offered = Option<Result<ProxyOffer, String>>;
 
-/// The daemon's state of sessions. Clones share it.
+/// The daemon's state of connected sessions. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Runs(Arc<RunsState>);
 
@@ -68,18 +68,18 @@ struct ConnectedRun {
     token: Option<String>,
 }
 
-/// A session, as `mcpmon status` shows it.
+/// A session, for `mcpmon status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunStatus {
     /// The session.
     pub session: String,
-    /// `mcpmon run` itself.
+    /// The process of `mcpmon run`.
     pub pid: u32,
     /// Its user.
     pub uid: u32,
-    /// True if its proxy is that of the daemon.
+    /// True if its proxy is the daemon's.
     pub behind_daemon: bool,
-    /// True if its processes are in a control group of their own.
+    /// True if its processes have a control group of their own.
     pub own_group: bool,
 }
 
@@ -103,7 +103,7 @@ enum RunRefusal {
 }
 
 impl Runs {
-    /// Without any session yet.
+    /// Makes the state without any session.
     pub(crate) fn new(
         wrappers: Wrappers,
         tokens: Tokens,
@@ -126,7 +126,7 @@ impl Runs {
 
     /// Serves a `mcpmon run` that introduced itself, until it leaves.
     pub(crate) async fn serve(self, mut stream: UnixStream, hello: RunHello) {
-        // Whoever is not believed yet has one too, until it left.
+        // The quota counts connections that are not verified yet, too, until they close.
         let place = self.place(&stream);
         let admitted = match place {
             Some(_) => self.admit(&mut stream, hello).await,
@@ -139,10 +139,10 @@ impl Runs {
                 }
                 if let Some(number) = number {
                     if let Some(session) = self.leave(number) {
-                        // An engine that has ended ends no servers.
+                        // If the engine has ended, it follows no servers whose sessions could end.
                         let _sent = self.0.engine.send(EngineMessage::SessionOver(session)).await;
                     }
-                    // Whoever left waits for the end of the connection, and looks what was recorded then.
+                    // `mcpmon run` waits for the end of the connection, and reads then what was recorded.
                     self.0.wrappers.settle().await;
                 }
             }
@@ -155,13 +155,13 @@ impl Runs {
         }
     }
 
-    /// A place for the user at the other end.
+    /// Takes a place for the user at the other end of the connection.
     fn place(&self, stream: &UnixStream) -> Option<QuotaPermit> {
         let peer = stream.peer_cred().ok()?;
         self.0.places.take(QuotaOwner::User(peer.uid())).ok()
     }
 
-    /// Those that are connected.
+    /// Returns the connected sessions.
     pub(crate) fn status(&self) -> Vec<RunStatus> {
         self.lock().values().map(|run| run.status.clone()).collect()
     }
@@ -212,18 +212,18 @@ impl Runs {
             root,
             cgroup: group.as_ref().map(|group| group.id),
         };
-        // Whoever hears that it is behind the proxy is in its session by then.
+        // The session's processes are held to its list before the answer says that it is behind the proxy.
         match self.enter(proxied, group).await {
             Ok(()) => Ok((Some(number), heard)),
             Err(refusal) => {
-                // One that was not let in has no servers.
+                // A session that was not let in has no servers.
                 let _session = self.leave(number);
                 Err(refusal)
             }
         }
     }
 
-    /// The proxy, once it is known whether it runs.
+    /// Returns the proxy, after waiting until it is known whether it runs.
     async fn offer(&self) -> Result<ProxyOffer, String> {
         let mut offered = self.0.offered.clone();
         let known = timeout(STARTING, offered.wait_for(Option::is_some)).await;
@@ -234,7 +234,7 @@ impl Runs {
         }
     }
 
-    /// The token that the session had, or a new one.
+    /// Makes the token valid that the session had before, or issues a new one.
     fn token(&self, had: Option<String>, session: &SessionId, uid: u32) -> Result<String, RunRefusal> {
         let tokens = &self.0.tokens;
         match had {
@@ -272,8 +272,8 @@ impl Runs {
         number
     }
 
-    /// Ends a session, and returns it unless another connection is of it, too. Its processes stay restricted by its
-    /// list: one that outlives the session does not escape it.
+    /// Removes a connection. Returns its session unless another connection belongs to the same one. The session's
+    /// processes stay restricted by its list, so that a process that outlives the session does not escape it.
     fn leave(&self, number: u64) -> Option<SessionId> {
         let mut connected = self.lock();
         let left = connected.remove(&number)?;
@@ -289,7 +289,7 @@ impl Runs {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, ConnectedRun>> {
-        // No step of ours leaves it half changed.
+        // No operation leaves it half changed.
         self.0.connected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -304,7 +304,7 @@ async fn answer(stream: &mut UnixStream, heard: &RunHear) -> io::Result<()> {
     stream.write_all(&line).await
 }
 
-/// Nothing more is said: the end of the connection is the end of the session.
+/// Waits for the end of the connection, which is the end of the session; nothing more may be sent on it.
 async fn silence(stream: &mut UnixStream) {
     let mut byte = [0];
     match stream.read(&mut byte).await {

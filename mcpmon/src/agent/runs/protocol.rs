@@ -9,38 +9,38 @@ use serde::{Deserialize, Serialize};
 /// Longest line of either side, bytes.
 pub(crate) const MAX_LINE: u64 = 64 << 10;
 
-/// The introduction of `mcpmon run`. Its user and process come from the socket.
+/// The introduction of `mcpmon run`. Its user and process are taken from the socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunHello {
     /// The name of the session.
     #[serde(default)]
     pub(crate) name: Option<String>,
-    /// Name of the control group that it made for the agent, below its own.
+    /// Name of the control group that it made for the agent, below its own group.
     #[serde(default)]
     pub(crate) group: Option<String>,
-    /// URLs of providers that its environment names, by name.
+    /// URLs of providers in its environment, by name.
     #[serde(default)]
     pub(crate) providers: BTreeMap<String, String>,
-    /// The token that it had from a daemon before this one.
+    /// The token that an earlier daemon gave it.
     #[serde(default)]
     pub(crate) token: Option<String>,
-    /// The agent, where it runs already and the proxy is that of `mcpmon run`.
+    /// The agent, if it runs already and `mcpmon run` has its own proxy.
     #[serde(default)]
     pub(crate) agent: Option<StartedProcess>,
 }
 
-/// An answer of the daemon. The first is the question that wrappers get, too.
+/// An answer of the daemon. The first one is the same challenge that wrappers get.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "hear", content = "content", rename_all = "snake_case")]
 pub(crate) enum RunHear {
-    /// Asks the process that connected to repeat this, before it is told anything.
+    /// Asks the process that connected to repeat this nonce, before it is told anything else.
     Challenge(String),
-    /// The session is behind the daemon's proxy for as long as this connection lasts.
+    /// The session is behind the daemon's proxy as long as this connection exists.
     Session(Box<Reach>),
-    /// The session, whose proxy is that of `mcpmon run`, is known for as long as this connection lasts.
+    /// The session has its own proxy, and is known as long as this connection exists.
     Known(SessionId),
-    /// There is no proxy of the daemon, and why.
+    /// The daemon has no proxy for the session; the reason.
     NoProxy(String),
     /// The request was refused or failed.
     Error(String),
@@ -55,22 +55,22 @@ pub(crate) struct Reach {
     pub(crate) token: String,
     /// The proxy.
     pub(crate) offer: ProxyOffer,
-    /// The store it records to.
+    /// The store that the daemon records to.
     pub(crate) store: PathBuf,
 }
 
 /// The daemon's proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProxyOffer {
-    /// The address it listens on, as reached from this host.
+    /// The address of the proxy, as seen from this host.
     pub(crate) address: SocketAddr,
     /// URLs of providers, by name.
     pub(crate) providers: BTreeMap<String, String>,
 }
 
 impl ProxyOffer {
-    /// Describes the settings that do not fit an environment: a provider other than its own would otherwise
-    /// be left out silently.
+    /// Returns a description of an environment that does not fit this proxy: it names another URL for a provider, which
+    /// would be ignored silently.
     pub(super) fn misfit(&self, environment: &BTreeMap<String, String>) -> Option<String> {
         let own = format!("http://{}/", self.address);
         let fits = |name: &str, url: &str| {

@@ -1,7 +1,8 @@
-//! Caches of package managers for a server that nobody trusts yet: it may read them, and writes a mirror of them in its own
-//! temporary directory. Package managers start nothing from a cache that they cannot write.
+//! Caches of package managers for a server that is not trusted yet. The server may read the caches, and gets a mirror
+//! of them in its own temporary directory to write to, because package managers run nothing from a cache that they
+//! cannot write to.
 //!
-//! The uppermost directories of a mirror are its own, with links to what lies in those of the cache.
+//! The upper directories of a mirror are real; what lies below them are links into the cache.
 
 use std::{
     ffi::OsString,
@@ -20,10 +21,10 @@ const MAX_ENTRIES: usize = 65_536;
 const MAX_COPIED_BYTES: u64 = 64 << 20;
 /// Most levels of directories.
 const MAX_LEVELS: usize = 8;
-/// The beginning of the names of directories that are copied as a whole: npm writes its index as it reads it.
+/// The prefix of directories that are copied with all their files: npm writes to its index while it reads it.
 const COPIED_WHOLE: &str = "index-v";
 
-/// Mirrors caches below `temporary`, and returns the variables that tell their package managers.
+/// Mirrors caches below `temporary`. Returns the variables by which package managers find the mirrors.
 pub(super) fn mirror(caches: &[PackageCache], temporary: &Path) -> Vec<(OsString, OsString)> {
     let mirrored = caches.iter().filter_map(|cache| {
         let told = cache.mirrored.as_ref()?;
@@ -40,14 +41,14 @@ pub(super) fn mirror(caches: &[PackageCache], temporary: &Path) -> Vec<(OsString
     mirrored.collect()
 }
 
-/// The entries and bytes that a mirror may still take.
+/// The entries and bytes that a mirror may still get.
 struct Mirror {
     entries: usize,
     bytes: u64,
 }
 
 impl Mirror {
-    /// Mirrors a directory and so many levels of those in it.
+    /// Mirrors a directory and `levels` levels below it, at most `most`.
     fn directory(&mut self, from: &Path, to: &Path, levels: usize, most: usize) -> io::Result<()> {
         fs::create_dir(to)?;
         let listing = match fs::read_dir(from) {
@@ -66,7 +67,7 @@ impl Mirror {
             if kind.is_dir() && below > 0 {
                 self.directory(&from, &to, below - 1, most - 1)?;
             } else if !(kind.is_file() && self.copy(&from, &to)?) {
-                // A link is followed by whoever may follow it.
+                // The link leads to the real file; the sandbox decides whether the server may read that.
                 if let Ok(real) = fs::canonicalize(&from) {
                     symlink(real, to)?;
                 }
@@ -75,7 +76,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Copies a file; returns false if it is too large.
+    /// Copies a file. Returns false if it is too large or no regular file.
     fn copy(&mut self, from: &Path, to: &Path) -> io::Result<bool> {
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
         let mut file = OpenOptions::new()

@@ -1,10 +1,11 @@
-//! `mcpmon confined`: the process that a scan starts a server in. It has namespaces of its own, so that the server reaches no
-//! network, and everything that it starts ends with it; and the server starts in a sandbox, which leaves it no file of
-//! its user but the caches of its package manager, to be read.
+//! `mcpmon confined`: the process in which a scan starts a server. Its namespaces leave the server no network, and end
+//! all processes of the server when it ends. The server starts in a sandbox; of its user's files, it can only read the
+//! caches of its package manager.
 //!
-//! There are two of these processes: the first makes the namespaces, the second is the first process in them, and dies
-//! with the first one. Whatever the server left behind dies with the second. Neither has a variable of the server:
-//! those of a configuration that nobody read yet could make another program of them, or lead their sandbox astray.
+//! There are two such processes: the first one makes the namespaces, and the second one is the first process in them.
+//! The second one dies with the first, and all processes that the server left behind die with the second. Neither has
+//! the server's variables: those of a configuration that is not reviewed yet could make these processes run another
+//! program, or misdirect the sandbox.
 
 use std::{
     env,
@@ -31,11 +32,11 @@ use nix::{
 use super::caches::mirror;
 use crate::agent::sandbox::{Sandboxed, variable};
 
-/// The verb.
+/// The subcommand.
 pub const VERB: &str = "confined";
-/// Exit status where the process cannot be confined.
+/// Exit status if the process cannot be confined.
 pub const NOT_CONFINED: u8 = 125;
-/// The beginning of the names that a server's variables have in these processes.
+/// The prefix of the names under which a server's variables are passed through these processes.
 const VARIABLE_PREFIX: &[u8] = b"mcpmon-server-variable ";
 
 /// The process to be confined.
@@ -62,7 +63,7 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Returns whether this host lets a process have these namespaces.
+    /// Returns whether this host allows such namespaces.
     pub(super) fn is_possible(network: bool) -> bool {
         let probe = Self {
             probe: true,
@@ -74,7 +75,7 @@ impl Confinement {
         status.is_ok_and(|status| status.success())
     }
 
-    /// Returns the command that makes this process.
+    /// Returns the command that starts this process.
     pub(super) fn command(&self, own: &OwnFiles) -> io::Result<Command> {
         let mut command = Command::new(env::current_exe()?);
         for (option, path) in [("--config", &own.config), ("--db", &own.store)] {
@@ -101,45 +102,45 @@ impl Confinement {
     }
 }
 
-/// The files of mcpmon, which no server may use.
+/// The files of mcpmon, which the server may not use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnFiles {
-    /// A configuration beside those in the usual places.
+    /// A configuration file outside the usual places.
     pub config: Option<PathBuf>,
     /// The store.
     pub store: Option<PathBuf>,
 }
 
-/// The reason why a server does not start.
+/// The reason why a server is not started.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
-    /// No namespace, or no process.
+    /// A namespace or a process cannot be made.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// There is no such program.
+    /// The program does not exist or cannot be opened.
     #[error(transparent)]
     Program(#[from] mcpmon_stdio::ProgramError),
-    /// The sandbox.
+    /// The sandbox cannot be made.
     #[error("its sandbox cannot be made")]
     Sandbox(#[from] mcpmon_stdio::DomainError),
-    /// A person called it.
+    /// No command was given, because a person called this by hand.
     #[error("this is a part of `mcpmon scan --start`")]
     NoCommand,
 }
 
-/// Names a server's variable so that it means nothing to these processes.
+/// Returns a name for a server's variable that has no meaning for these processes.
 pub(super) fn variable_name(name: &str) -> OsString {
     OsString::from_vec([VARIABLE_PREFIX, name.as_bytes()].concat())
 }
 
-/// Runs a server in namespaces of its own, and in a sandbox.
+/// Runs a server in its own namespaces, and in a sandbox.
 ///
 /// # Errors
-/// Returns an error if there are none, or the server does not start.
+/// Returns an error if these cannot be made, or the server does not start.
 pub fn run(confinement: &Confinement, own: &OwnFiles) -> Result<ExitCode, ConfineError> {
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from)?;
     if confinement.first {
-        // A terminal takes commands from whoever has it.
+        // A process in the session of a terminal could put input into that terminal.
         setsid().map_err(io::Error::from)?;
     }
     if confinement.first || confinement.here {
@@ -161,7 +162,7 @@ pub fn run(confinement: &Confinement, own: &OwnFiles) -> Result<ExitCode, Confin
     Ok(repeat(&mut first.command(own)?)?)
 }
 
-/// Prepares the server's command, to be started in its sandbox.
+/// Prepares the command that starts the server in its sandbox.
 fn server(confinement: &Confinement, own: &OwnFiles) -> Result<Command, ConfineError> {
     let (name, arguments) = confinement.words.split_first().ok_or(ConfineError::NoCommand)?;
     let (its_own, passed): (Vec<_>, Vec<_>) =
@@ -193,8 +194,8 @@ fn server(confinement: &Confinement, own: &OwnFiles) -> Result<Command, ConfineE
     Ok(command)
 }
 
-/// Makes the sandbox, drawn from this user's variables: those of the server name what they like. Returns the variables that
-/// tell its package manager of the caches that it may write.
+/// Makes the sandbox. It is drawn from this user's variables, because the server's configuration can set the server's
+/// to anything. Returns the variables by which its package manager finds the caches that it may write to.
 fn domain(
     program: &OpenProgram,
     environment: &[(OsString, OsString)],
@@ -227,7 +228,7 @@ fn domain(
     Ok((Domain::sandboxed(&rules)?.domain, told))
 }
 
-/// Makes the namespaces; as another user than root one of users first, in which this user stays who they are.
+/// Makes the namespaces. For a user other than root there is a user namespace too, in which this user keeps their id.
 fn enter(keeps_network: bool) -> io::Result<()> {
     let (user, group) = (geteuid(), getegid());
     let mut flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
@@ -242,7 +243,7 @@ fn enter(keeps_network: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end, and ends as it did.
+/// Runs a command to its end, and returns its exit status.
 fn repeat(command: &mut Command) -> io::Result<ExitCode> {
     let status = command.status()?;
     let code = status.code().or_else(|| Some(128 + status.signal()?));

@@ -1,4 +1,4 @@
-//! Definitions of scanned servers: as wrappers saw them, or as the servers list them now.
+//! Definitions of scanned servers: from the registry, where wrappers recorded them, or from the servers' current lists.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -13,7 +13,7 @@ use super::{Definitions, Scan, ScanFinding, ScannedServer, StartPlan};
 use crate::agent::inspection::InspectedDefinition;
 
 impl Scan {
-    /// Takes the definitions that wrappers and proxies saw.
+    /// Adds the definitions that wrappers and proxies recorded.
     pub(super) fn read_definitions(&mut self, registry: &StoreReader, scanner: &Scanner) {
         for file in &mut self.files {
             for server in &mut file.servers {
@@ -21,7 +21,7 @@ impl Scan {
                     server: Some(server.configured.id.to_string()),
                     ..Selection::default()
                 };
-                // A store that cannot be read has no definitions; what is configured is judged all the same.
+                // If the store cannot be read, there are no definitions; the configuration is judged all the same.
                 let records = registry.definitions(&selection).unwrap_or_default();
                 if records.is_empty() {
                     continue;
@@ -34,7 +34,7 @@ impl Scan {
 }
 
 impl ScannedServer {
-    /// Notes why it was not started, where that is not plain.
+    /// Notes the reason why the server was not started, unless a definition or a reason is known.
     pub(super) fn tell_obstacle(&mut self) {
         if self.definitions == Definitions::Unknown
             && let Err(reason) = StartPlan::new((0, 0), &self.configured, Path::new("/"))
@@ -43,7 +43,7 @@ impl ScannedServer {
         }
     }
 
-    /// Takes what the server listed now, in the place of what a wrapper saw before.
+    /// Replaces recorded definitions by those that the server lists now.
     pub(super) fn take_listed(&mut self, file: &Path, listed: Result<&[InspectedDefinition], &String>) {
         let definitions = match listed {
             Ok(definitions) => definitions,
@@ -68,7 +68,7 @@ impl ScannedServer {
         }
     }
 
-    /// Takes and inspects definitions, as they were listed last.
+    /// Adds and inspects recorded definitions.
     fn take(&mut self, file: &Path, records: &[DefinitionRecord], scanner: &Scanner) {
         let tools = records
             .iter()
@@ -109,7 +109,8 @@ impl ScannedServer {
     }
 }
 
-/// Findings in a definition by the rules as they are now; where its text is not kept, those of when it was listed.
+/// Returns the findings in a definition by the current rules. If its text is not kept, returns those of the time when
+/// it was listed.
 pub(in crate::agent) fn findings_of_record(
     record: &DefinitionRecord,
     scanner: &Scanner,

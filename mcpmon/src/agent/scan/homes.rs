@@ -1,4 +1,4 @@
-//! The homes whose clients are scanned: that of this user, or as root those of all.
+//! The homes whose clients are scanned: that of this user, or for root those of all users.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,10 +10,10 @@ use mcpmon_clients::Roots;
 
 /// Largest list of users that is read, bytes.
 const MAX_PASSWD_BYTES: usize = 4 << 20;
-/// Homes that are read.
+/// Most homes that are read.
 const MAX_HOMES: usize = 10_000;
 
-/// Returns the roots of every user with a home, this one's first.
+/// Returns the roots of every user with a home, starting with `own`.
 pub(super) fn of_all_users(own: Roots) -> Vec<Roots> {
     let mut seen = BTreeSet::from([own.home.clone()]);
     let host = own.host.clone();
@@ -36,7 +36,7 @@ pub(in crate::agent) fn homes(host: &Path) -> Vec<PathBuf> {
     let users = &users[..users.floor_char_boundary(MAX_PASSWD_BYTES)];
     let listed = users.lines().filter_map(|line| line.split(':').nth(5));
     let listed = listed.map(PathBuf::from).filter(|home| {
-        // `/`, `/bin` and `/nonexistent` are homes of no person.
+        // `/`, `/bin` and `/nonexistent` are listed as homes, but of no person.
         home.is_absolute() && home.components().count() > 2 || home == Path::new("/root")
     });
     let present = fs::read_dir(host.join("home")).into_iter().flatten();

@@ -1,5 +1,5 @@
-//! `mcpmon scan`: reads what every client is configured with, and every skill, and judges it. Nothing is started unless a
-//! person agreed, and nothing leaves the host.
+//! `mcpmon scan`: reads and judges the configuration of every client, and every skill. Servers are started only if a
+//! person agreed, and nothing is sent to other hosts.
 
 mod caches;
 pub mod confined;
@@ -29,32 +29,33 @@ pub use self::{
 };
 use super::inspection::{InspectError, inspect_offer};
 
-/// Permission bits of others than the owner that read.
+/// Permission bits that let others than the owner read.
 const READ_BY_OTHERS: u32 = 0o044;
-/// The subjects of a scan.
+/// The options of a scan: what it reads.
 #[derive(Clone, Debug)]
 pub struct ScanOptions {
     /// The roots of this user.
     pub roots: Roots,
-    /// Whether those of all users are read as well.
+    /// True if the files of all users are read.
     pub all_users: bool,
-    /// The clients.
+    /// The clients whose files are read.
     pub clients: Vec<&'static Client>,
-    /// Directories, with the projects and skills below them; without one, the current directory is a project.
+    /// Directories whose projects and skills are read; if there are none, the current directory is the project.
     pub paths: Vec<PathBuf>,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// The reason why nothing is scanned.
+/// The reason why a scan failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
-    /// A pattern of the configuration.
+    /// A pattern of the configuration cannot be used.
     #[error(transparent)]
     Pattern(#[from] PatternError),
 }
 
-/// Reads every configuration file, and takes the definitions that wrappers saw. `progress` is told what is read next.
+/// Reads every configuration file, and adds the definitions that wrappers recorded. `progress` is called with the name
+/// of each client.
 ///
 /// # Errors
 /// [`ScanError`]
@@ -95,7 +96,7 @@ impl ScanOptions {
     }
 }
 
-/// The projects below the directories that were named; without one, the current directory.
+/// Returns the projects below the given directories; if there are none, the current directory.
 fn projects(paths: &[PathBuf]) -> Vec<PathBuf> {
     if paths.is_empty() {
         return std::env::current_dir().into_iter().collect();
@@ -116,7 +117,7 @@ fn files(
     for client in options.clients.iter().copied() {
         progress(&client.name);
         for (number, roots) in roots.iter().enumerate() {
-            // Projects are nobody's in particular.
+            // Projects belong to no particular user, so they are read once.
             let projects = if number == 0 { projects } else { &[] };
             let found = configured_files(client, roots, projects).into_iter();
             files.extend(
@@ -129,7 +130,7 @@ fn files(
     files
 }
 
-/// Judges a file; `None` where it has no server and nothing is wrong with it.
+/// Judges a file. Returns `None` if it has no servers and no findings.
 fn scanned_file(file: ConfiguredFile, loaded: &LoadedConfiguration) -> Option<ScannedFile> {
     let traits = FileTraits {
         scope: file.scope,
@@ -189,8 +190,8 @@ fn unreadable(file: &ConfiguredFile, trouble: &FileTrouble) -> InventoryFinding 
 }
 
 impl Scan {
-    /// Returns what would be started or asked, each once: servers in files of this user and of projects, not those in other
-    /// users' homes.
+    /// Returns what can be started or asked, each once: servers in files of this user and of projects, but not those in
+    /// other users' homes.
     pub fn start_plans(&self, options: &ScanOptions) -> Vec<StartPlan> {
         let home = &options.roots.home;
         let mut plans: Vec<StartPlan> = Vec::new();
@@ -210,7 +211,7 @@ impl Scan {
         plans
     }
 
-    /// Starts or asks servers one after the other, and inspects what they offer.
+    /// Starts or asks servers one after the other, and inspects their definitions.
     ///
     /// # Errors
     /// Returns an error if a pattern of the configuration cannot be used.
@@ -313,7 +314,7 @@ impl Scan {
         }
     }
 
-    /// Marks what the configuration accepts.
+    /// Marks the findings that the configuration accepts.
     fn accept_known(&mut self, loaded: &LoadedConfiguration, now: Timestamp) {
         let accept = |finding: &mut ScanFinding, server: &ServerId| {
             let InventoryFinding { rule, name, .. } = &finding.finding;
@@ -335,7 +336,7 @@ impl Scan {
         }
     }
 
-    /// Every finding that nobody accepted.
+    /// Returns every finding that is not accepted.
     pub fn open_findings(&self) -> impl Iterator<Item = &ScanFinding> {
         let of_files = self.files.iter().flat_map(|file| {
             let of_servers = file.servers.iter().flat_map(|server| &server.findings);
@@ -346,7 +347,7 @@ impl Scan {
     }
 }
 
-/// Returns the clients with these ids; all of them where none is named.
+/// Returns the clients with these ids; all clients if `names` is empty.
 pub fn chosen_clients(names: &[String]) -> Vec<&'static Client> {
     let is_chosen = |client: &&Client| names.is_empty() || names.contains(&client.id);
     CLIENTS.iter().filter(is_chosen).collect()

@@ -9,12 +9,12 @@ use mcpmon_store::SkillPin;
 
 use super::started::AppliedConfinement;
 
-/// The outcome.
+/// The outcome of a scan.
 #[derive(Debug)]
 pub struct Scan {
-    /// Configuration files, by client.
+    /// Configuration files, ordered by client.
     pub files: Vec<ScannedFile>,
-    /// Skills, by path.
+    /// Skills, ordered by path.
     pub skills: Vec<ScannedSkill>,
     pub(super) pins: Vec<SkillPin>,
 }
@@ -37,28 +37,28 @@ pub struct ScannedFile {
 /// A configured server.
 #[derive(Debug)]
 pub struct ScannedServer {
-    /// As it is configured.
+    /// Its configuration.
     pub configured: ConfiguredServer,
     /// The origin of its definitions.
     pub definitions: Definitions,
-    /// The confinement in which it was started for the scan.
+    /// The confinement in which it was started for the scan; `None` if it was not started.
     pub started: Option<AppliedConfinement>,
-    /// Names of its tools, where they are known.
+    /// Names of its tools, if they are known.
     pub tools: Vec<String>,
-    /// Findings in it.
+    /// Findings in the server.
     pub findings: Vec<ScanFinding>,
 }
 
 /// The origin of a server's definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Definitions {
-    /// None is known: the server was not started, and no wrapper saw it.
+    /// No definitions are known: the server was not started, and no wrapper recorded it.
     Unknown,
-    /// As a wrapper or proxy saw them: so many.
+    /// A wrapper or proxy recorded them; their number.
     Registry(usize),
-    /// As the server listed them now: so many.
+    /// The server listed them now; their number.
     Listed(usize),
-    /// None is known: it could not be started or asked, for this reason.
+    /// No definitions are known: the server could not be started or asked, for this reason.
     Failed(String),
 }
 
@@ -67,9 +67,9 @@ pub enum Definitions {
 pub struct ScannedSkill {
     /// The clients that read it.
     pub clients: Vec<&'static Client>,
-    /// Its name: that of its directory.
+    /// Its name, which is that of its directory.
     pub name: String,
-    /// Its directory, past all links.
+    /// Its directory, with all links resolved.
     pub path: PathBuf,
     /// The digest of its tree.
     pub digest: Digest,
@@ -82,20 +82,20 @@ pub struct ScannedSkill {
 /// The state of a skill's pin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkillState {
-    /// No pin was there.
+    /// There was no pin.
     New,
-    /// Nothing differs from the pin.
+    /// It is equal to the pin.
     Unchanged,
-    /// Something differs from the pin: these files.
+    /// These files differ from the pin.
     Changed(Vec<String>),
 }
 
-/// A finding with its file.
+/// A finding, and the file that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanFinding {
     /// The file.
     pub file: PathBuf,
-    /// The tool, prompt or resource of a server that it is in; empty where it is in none.
+    /// The tool, prompt or resource of a server that it is in; empty if it is in none.
     pub item: String,
     /// The finding.
     pub finding: InventoryFinding,

@@ -1,4 +1,4 @@
-//! Skills of a scan: each tree once, however many clients read it, and its pin.
+//! Skills of a scan: each tree is read once, however many clients use it, and compared with its pin.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use mcpmon_store::{SkillPin, Store, StoreError};
 
 use super::{Scan, ScanFinding, ScanOptions, ScannedSkill, SkillState, tree};
 
-/// Id of a skill whose name has no character that ids can have.
+/// Id of a skill whose name contains no character that is allowed in ids.
 const NAMELESS: &str = "skill";
 
 impl Scan {
@@ -81,7 +81,7 @@ impl Scan {
         }
     }
 
-    /// Pins every skill that is not pinned, and with `accept` those that changed; returns how many.
+    /// Pins every skill without a pin, and with `accept` also the changed ones. Returns the number of new pins.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -93,7 +93,7 @@ impl Scan {
                 SkillState::Changed(_) if accept => by,
                 SkillState::Changed(_) | SkillState::Unchanged => continue,
             };
-            // The later one is what was read now.
+            // The last entry of a path is what was read now.
             let Some(read) = self.pins.iter().rev().find(|pin| pin.path == skill.path) else {
                 continue;
             };
@@ -107,7 +107,7 @@ impl Scan {
     }
 }
 
-/// A skill's name as suppressions name it, in the place of a server.
+/// Returns the id of a skill that suppressions use in the place of a server's.
 pub fn skill_id(name: &str) -> ServerId {
     let allowed = |character: char| match ServerId::new(character) {
         Ok(_) => character,

@@ -1,5 +1,5 @@
-//! Servers that are started or asked for a scan, after a person agreed: for their definitions alone, and for as long as it
-//! takes to list them.
+//! Servers that a scan starts or asks, after a person agreed: only for their definitions, and only until these are
+//! listed.
 
 use std::{
     collections::BTreeMap,
@@ -33,17 +33,17 @@ use crate::agent::sandbox::TemporaryDirectory;
 
 /// Longest time for one answer; the first one includes the start.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest time for all of them.
+/// Longest time for all answers.
 const WHOLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// Bytes of standard error that are kept: its end says why a server did not start.
+/// Bytes of standard error that are kept: the end says why a server did not start.
 const MAX_STDERR_BYTES: usize = 4 << 10;
-/// Characters of it that are told.
+/// Characters of it that are shown.
 const MAX_TOLD: usize = 300;
-/// Permission bits of a program.
+/// Permission bits that make a file executable.
 const EXECUTABLE: u32 = 0o111;
-/// Permission bit of what everybody may write.
+/// Permission bit that lets everybody write.
 const WRITTEN_BY_OTHERS: u32 = 0o002;
-/// Variables of this process that clients hand to servers: none of them holds a secret.
+/// Variables of this process that clients pass to servers; none of them contains a secret.
 const PASSED: [&str; 12] = [
     "HOME",
     "LANG",
@@ -59,57 +59,57 @@ const PASSED: [&str; 12] = [
     "XDG_DATA_HOME",
 ];
 
-/// Variables that tell package managers of a missing network: they would try for longer than anybody waits.
+/// Variables that tell package managers that there is no network; without them they try for minutes.
 const OFFLINE: [(&str, &str); 2] = [("npm_config_offline", "true"), ("UV_OFFLINE", "1")];
 
-/// A server to be started or asked, as a person is told of it.
+/// A server that may be started or asked, as it is shown to the person who decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartPlan {
-    /// Its places in the scan: file and server, once for each client that has it.
+    /// Its positions in the scan: file and server, one for each client that has it.
     pub(super) indexes: Vec<(usize, usize)>,
     /// Its name in the file.
     pub name: String,
     /// Its command or URL.
     pub target: StartTarget,
-    /// The reason why it cannot start in the sandbox.
+    /// The reason why it cannot be started in the sandbox.
     pub outside: Option<String>,
     directory: PathBuf,
     env: BTreeMap<String, String>,
     headers: Vec<(String, String)>,
 }
 
-/// A command that is started, or a URL that is asked.
+/// A command to start, or a URL to ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartTarget {
-    /// These words are executed.
+    /// A command, as its words.
     Command(Vec<String>),
-    /// This URL is asked.
+    /// A URL.
     Url(String),
 }
 
-/// The confinement that servers are started in, as far as this host makes it.
+/// The confinement of started servers, as far as this host supports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartConfinement {
-    /// True if they keep the host's network.
+    /// True if they have the host's network.
     pub has_network: bool,
-    /// True if they have namespaces of their own.
+    /// True if they get their own namespaces.
     pub has_namespaces: bool,
     /// The parts of the sandbox that this kernel does not enforce.
     pub unsupported: Vec<SandboxFeature>,
     own: OwnFiles,
 }
 
-/// A difference between the confinement that a server should have, and has.
+/// A difference between the intended confinement and the real one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfinementGap {
     /// The consequence, as a sentence without a full stop.
     pub text: String,
-    /// True if the server reads what it should not, reaches what it should not, or outlives the scan.
+    /// True if the server could read files or reach hosts that it should not, or outlive the scan.
     pub is_serious: bool,
 }
 
 impl StartConfinement {
-    /// Returns the confinement that this host makes. No server may use the files that are mcpmon's `own`.
+    /// Returns the confinement that this host supports. Servers may not use mcpmon's `own` files.
     pub fn find(has_network: bool, own: OwnFiles) -> Self {
         Self {
             has_network,
@@ -119,12 +119,12 @@ impl StartConfinement {
         }
     }
 
-    /// Returns whether files are kept from the servers.
+    /// Returns whether the sandbox protects files.
     pub fn has_sandbox(&self) -> bool {
         !self.unsupported.contains(&SandboxFeature::Files)
     }
 
-    /// Returns what is missing.
+    /// Returns the gaps in the confinement.
     pub fn gaps(&self) -> Vec<ConfinementGap> {
         let gap = |text: String, is_serious| ConfinementGap { text, is_serious };
         let mut gaps = Vec::new();
@@ -155,7 +155,7 @@ impl StartConfinement {
         gaps.push(gap(sockets.to_owned(), false));
         let minor = self.unsupported.iter().filter(|feature| match feature {
             SandboxFeature::Moves | SandboxFeature::Truncation | SandboxFeature::Devices => true,
-            // A network namespace has its own.
+            // A network namespace has its own abstract sockets.
             SandboxFeature::AbstractSockets => self.has_network || !self.has_namespaces,
             SandboxFeature::Files | SandboxFeature::Tcp | SandboxFeature::Udp => false,
         });
@@ -168,7 +168,7 @@ impl StartConfinement {
         gaps
     }
 
-    /// Returns whether this host can keep a server from the network.
+    /// Returns whether this host can keep a server off the network.
     fn refuses_network(&self) -> bool {
         self.has_namespaces || (self.refuses(SandboxFeature::Tcp) && self.refuses(SandboxFeature::Udp))
     }
@@ -188,18 +188,18 @@ pub struct AppliedConfinement {
 }
 
 impl StartPlan {
-    /// Returns whether the server would be kept from all that it should be.
+    /// Returns whether the server's confinement would have no serious gap.
     pub fn is_confined(&self, confinement: &StartConfinement) -> bool {
         match self.target {
             StartTarget::Command(_) => {
                 self.outside.is_none() && confinement.gaps().iter().all(|gap| !gap.is_serious)
             }
-            // Nothing of it runs here.
+            // A remote server runs nothing here.
             StartTarget::Url(_) => true,
         }
     }
 
-    /// Returns the confinement that it is started in; `None` where it is asked.
+    /// Returns the confinement that the server is started in; `None` for a remote server.
     pub(super) fn applied(&self, confinement: &StartConfinement) -> Option<AppliedConfinement> {
         let is_inside = self.outside.is_none();
         let has_sandbox = is_inside && confinement.has_sandbox();
@@ -213,7 +213,7 @@ impl StartPlan {
         }
     }
 
-    /// The plan for a server, or the reason why it is not started.
+    /// Makes the plan for a server. Returns an error with the reason if it cannot be started.
     pub(super) fn new(
         index: (usize, usize),
         server: &ConfiguredServer,
@@ -252,7 +252,7 @@ impl StartPlan {
         })
     }
 
-    /// Returns whether both start or ask the same.
+    /// Returns whether both plans start or ask the same.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.target == other.target
             && self.env == other.env
@@ -260,7 +260,7 @@ impl StartPlan {
             && self.directory == other.directory
     }
 
-    /// Starts or asks the server, and lists what it offers.
+    /// Starts or asks the server, and lists its definitions.
     pub(super) fn offer(
         &self,
         confinement: &StartConfinement,
@@ -349,14 +349,15 @@ impl StartPlan {
 
 /// The programs that the host's administrator installed, as a server's command finds them.
 struct Installed<'a> {
-    /// The directory that the server starts in.
+    /// The directory in which the server starts.
     directory: &'a Path,
     search_path: Option<OsString>,
     home: Option<PathBuf>,
 }
 
 impl Installed<'_> {
-    /// Returns whether a name leads to one. Whoever wrote a configuration can put a file of any name in a project.
+    /// Returns whether a name leads to an installed program. A project can contain a file of any name, so the name
+    /// alone proves nothing.
     fn has(&self, program: &str) -> bool {
         let is_program = |path: &PathBuf| {
             fs::metadata(path).is_ok_and(|about| about.is_file() && about.mode() & EXECUTABLE != 0)
@@ -371,7 +372,7 @@ impl Installed<'_> {
         };
         let is_installed = || {
             let called = called?;
-            // A link is as good as whoever made it.
+            // Both the link and its target must be root's, because the owner of a link chooses the target.
             let link = fs::canonicalize(called.parent()?).ok()?.join(called.file_name()?);
             let real = fs::canonicalize(&called).ok()?;
             Some([link, real].iter().all(|path| self.is_of_root(path)))
@@ -379,7 +380,7 @@ impl Installed<'_> {
         is_installed().unwrap_or_default()
     }
 
-    /// Returns whether nobody but root made a file, which lies in no project and no home.
+    /// Returns whether only root can have made a file, and it is neither in the project nor in a home.
     fn is_of_root(&self, path: &Path) -> bool {
         let excluded = [Some(self.directory), self.home.as_deref()];
         let mut excluded = excluded
@@ -399,12 +400,12 @@ impl Installed<'_> {
     }
 }
 
-/// Returns whether a directory is a home in a usual place.
+/// Returns whether a directory is a home in one of the usual places.
 fn holds_home_itself(path: &Path) -> bool {
     path.parent().is_some() && holds_home(path, None)
 }
 
-/// Returns the reason why a server cannot start in the sandbox.
+/// Returns the reason why a server cannot be started in the sandbox.
 fn outside(target: &StartTarget, is_installed: impl Fn(&str) -> bool) -> Option<String> {
     let StartTarget::Command(words) = target else {
         return None;
@@ -422,25 +423,25 @@ fn outside(target: &StartTarget, is_installed: impl Fn(&str) -> bool) -> Option<
     })
 }
 
-/// Returns whether a client would put something else in the place of a part of this text.
+/// Returns whether a client would replace a part of this text.
 fn has_variable(text: &str) -> bool {
     text.contains("${") || text.contains("{env:") || text.contains("{file:")
 }
 
-/// Kills the whole group; in namespaces of their own, processes that left the group die too.
+/// Kills the whole process group. In their own namespaces, processes that left the group die too.
 async fn end(child: &mut Child) {
     let group = child
         .id()
         .and_then(|id| i32::try_from(id).ok())
         .map(Pid::from_raw);
     if let Some(group) = group {
-        // Where it is gone already, that is all the better.
+        // It is no error if the group has ended.
         let _gone = killpg(group, Signal::SIGKILL);
     }
     let _ended = child.wait().await;
 }
 
-/// The end of what a server says on standard error, on one line; it is read to its end, so that the server never waits.
+/// Returns the end of a server's standard error, on one line. All of it is read, so that the server never waits.
 async fn end_of(mut stderr: impl AsyncRead + Unpin) -> String {
     let mut kept = Vec::new();
     let mut buffer = [0; 4096];

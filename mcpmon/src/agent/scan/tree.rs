@@ -1,4 +1,4 @@
-//! The tree of a skill: every file read whole, digests for its pin, and what is wrong with the tree itself.
+//! The tree of a skill: reads every file, makes the digests for its pin, and finds faults of the tree itself.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -18,31 +18,31 @@ use sha2::{Digest as _, Sha256};
 
 /// The file that makes a directory a skill.
 pub(super) const SKILL: &str = "SKILL.md";
-/// Longest text that is inspected, bytes: all of it.
+/// Longest text that is inspected, bytes; it is inspected as a whole.
 const MAX_TEXT_BYTES: u64 = 8 << 20;
-/// Bytes of a skill that are read.
+/// Most bytes of a skill that are read.
 const MAX_TREE_BYTES: u64 = 256 << 20;
-/// Files of a skill that are read.
+/// Most files of a skill that are read.
 const MAX_TREE_FILES: usize = 10_000;
-/// Directories below each other that are read.
+/// Deepest level of directories that is read.
 const MAX_TREE_DEPTH: usize = 32;
 /// Bytes of a large file that are read at once.
 const READ_AT_ONCE: usize = 64 << 10;
-/// Bytes by which a file is told to be no text.
+/// Bytes by which it is decided whether a large file is a text.
 const SNIFFED_BYTES: usize = 8 << 10;
-/// Permission bits, set-user-id and the like included.
+/// Permission bits, with set-user-id and the like.
 const MODE: u32 = 0o7777;
 
-/// A skill as it lies on the disk.
+/// A skill as it is on the disk.
 #[derive(Debug, Default)]
 pub(super) struct SkillTree {
-    /// Its files but for what tools leave there: a repository's own, and compiled Python.
+    /// Its files, without those that tools put there: a repository's own files, and compiled Python.
     pub(super) manifest: Manifest,
-    /// Findings, with the path of the file in the tree.
+    /// Findings, with the path of the file within the tree.
     pub(super) findings: Vec<(PathBuf, InventoryFinding)>,
 }
 
-/// Directories that tools fill while a skill is used. What lies there is inspected, and not pinned.
+/// Directories that tools write to while a skill is used. Their files are inspected, but not pinned.
 const UNPINNED: [&str; 2] = [".git", "__pycache__"];
 
 /// Reads and inspects a skill.
@@ -126,7 +126,7 @@ impl TreeReader<'_> {
         Ok(())
     }
 
-    /// Returns whether a link leads to a place in the tree; one that leads nowhere, by its words.
+    /// Returns whether a link leads to a place within the tree. For a dangling link this is decided by its text.
     fn stays(&self, path: &Path, target: &Path) -> bool {
         if let (Ok(led), Ok(root)) = (self.root.join(path).canonicalize(), self.root.canonicalize()) {
             return led.starts_with(root);
@@ -169,7 +169,8 @@ impl TreeReader<'_> {
         Ok(())
     }
 
-    /// A file that is too large to be inspected: it is pinned as far as a skill is read, and said to be unread.
+    /// Handles a file that is too large to be inspected: a finding says so, and the file is pinned unless the skill is
+    /// too large.
     fn large(&mut self, path: &Path, beginning: &[u8], mut file: File) -> io::Result<Option<Digest>> {
         if beginning[..SNIFFED_BYTES].contains(&0) {
             self.program(path, beginning);
@@ -240,7 +241,7 @@ impl TreeReader<'_> {
         self.found(path, InventoryFinding::new("unreadable-file", message, None));
     }
 
-    /// The rest is not read, which is said once.
+    /// Reports, once, that the rest of the skill is not read.
     fn over(&mut self, path: &Path) {
         if !self.is_over {
             self.is_over = true;
@@ -258,7 +259,8 @@ fn is_left_by_tools(path: &Path) -> bool {
         .any(|part| UNPINNED.iter().any(|name| part.as_os_str() == *name))
 }
 
-/// The text of a file: UTF-8, UTF-16 with its mark, or bytes without a zero; `None` for anything else.
+/// Decodes the text of a file: UTF-8, UTF-16 with a byte order mark, or bytes without a zero. Returns `None` for other
+/// content.
 fn decoded(bytes: &[u8]) -> Option<String> {
     let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = bytes

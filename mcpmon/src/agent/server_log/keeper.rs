@@ -1,4 +1,4 @@
-//! The thread of a wrapper that keeps what its server writes to standard error.
+//! The wrapper's thread that keeps the server's standard error.
 
 use std::{
     path::PathBuf,
@@ -17,21 +17,21 @@ use super::{
     ring::RunLog,
 };
 
-/// The time that the last words of a server have to reach a client that reads, and the disk.
+/// The time within which the last output of a server must reach the client and the disk.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Passes the standard error of a server on, and keeps it.
+/// Passes the server's standard error on, and keeps a copy.
 #[derive(Debug)]
 pub(in crate::agent) struct LogKeeper {
-    /// Closed once everything is kept.
+    /// Disconnected when everything is kept.
     done: Receiver<()>,
 }
 
 impl LogKeeper {
-    /// Starts it. Where no log can be kept, the standard error is passed on all the same.
+    /// Starts the thread. If no log can be kept, standard error is passed on all the same.
     ///
     /// # Errors
-    /// Returns an error if there is no thread.
+    /// Returns an error if the thread cannot be started.
     pub(in crate::agent) fn start(
         stderr: ServerStderr,
         directory: Option<PathBuf>,
@@ -44,14 +44,14 @@ impl LogKeeper {
             if let Some(directory) = directory {
                 keep(&directory, &run, &copies);
             }
-            // Also where nothing is kept: a client is to have the last words.
+            // Also if nothing is kept: the client must get the last output.
             while copies.next_copy().is_some() {}
             drop(ends);
         })?;
         Ok(Self { done })
     }
 
-    /// Waits until the last words of a server that has ended have been passed on and are kept.
+    /// Waits until the last output of a server that has ended was passed on and kept.
     pub(in crate::agent) fn finish(self) {
         if self.done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
             tracing::debug!("not all of the server's standard error was read or kept");
@@ -75,7 +75,7 @@ fn keep(directory: &std::path::Path, run: &ServerRun, copies: &StderrCopies) {
     };
     let mut lines = LineSplitter::default();
     while let Some(copy) = copies.next_copy() {
-        // Before the search for secrets, which takes its time.
+        // Taken before the search for secrets, which takes time.
         kept.at = clock::now();
         if copy.skipped > 0 {
             lines.skip(|line| kept.add(line));
@@ -87,12 +87,12 @@ fn keep(directory: &std::path::Path, run: &ServerRun, copies: &StderrCopies) {
     kept.tell_lost();
 }
 
-/// Lines on their way to a log.
+/// The lines on their way to a log.
 struct LineRecorder<'l> {
     log: &'l mut RunLog,
-    /// The time at which the latest bytes came.
+    /// The time at which the latest bytes arrived.
     at: Timestamp,
-    /// Bytes that are not kept, and of which the log does not tell yet.
+    /// Bytes that were not kept and that the log does not mention yet.
     lost: u64,
 }
 
@@ -106,7 +106,7 @@ impl LineRecorder<'_> {
             text,
             is_cut,
         };
-        // A full disk: there may be capacity again for a later one.
+        // The disk may be full; there may be space again for a later line.
         if self.log.add(&line).is_err() {
             self.lost += length;
         }

@@ -1,44 +1,45 @@
-//! Lines of a server's standard error, made fit to be kept: bounded, and without secrets.
+//! Lines of a server's standard error, made safe to keep: of limited length, and without secrets.
 
 use std::borrow::Cow;
 
 use anstream::adapter::strip_str;
 use mcpmon_detect::mask::{MASK, mask_json, mask_text};
 
-/// Bytes of a line that are looked at. A secret that begins within what is kept has its end here, or is left out.
+/// Bytes of a line that are looked at. They are more than are kept, so that a secret which begins in the kept part is
+/// recognised as a whole or left out.
 const MAX_SEEN_BYTES: usize = 16 << 10;
 /// Bytes of a line that are kept.
 const MAX_LINE_BYTES: usize = 4 << 10;
-/// Lines of a private key that are looked for after its first one.
+/// Lines after the first one of a private key in which its end is looked for.
 const MAX_KEY_LINES: u16 = 256;
-/// Characters of base64 from which on a word may be part of a key.
+/// Shortest word in base64 that may be part of a key, characters.
 const MIN_KEY_CHARACTERS: usize = 16;
-/// The first and the last line of a private key in armour, and in PuTTY's format.
+/// The first and the last line of a private key, in PEM and in PuTTY's format.
 const KEYS: [(&str, &str); 2] = [("-----BEGIN ", "-----END "), ("Private-Lines:", "Private-MAC:")];
 
 /// A line that can be kept.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SafeLine {
     pub(super) text: String,
-    /// Whether its end is missing.
+    /// True if its end is missing.
     pub(super) is_cut: bool,
 }
 
 /// Splits bytes into lines, and replaces the secrets in them.
 #[derive(Debug, Default)]
 pub(super) struct LineSplitter {
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived.
     begun: Vec<u8>,
-    /// Whether its first bytes are missing.
+    /// True if the first bytes of the line are missing.
     lacks_start: bool,
-    /// Whether bytes behind these are missing.
+    /// True if bytes after these are missing.
     lacks_end: bool,
-    /// The end of the private key whose beginning came, and how many more lines are searched for it.
+    /// The line that ends the private key that has begun, and how many more lines may belong to it.
     key: Option<(&'static str, u16)>,
 }
 
 impl LineSplitter {
-    /// Takes the next bytes, and hands each line that is complete to `keep`.
+    /// Takes the next bytes, and calls `keep` with each complete line.
     pub(super) fn push(&mut self, bytes: &[u8], mut keep: impl FnMut(SafeLine)) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (piece, is_complete) = match piece.strip_suffix(b"\n") {
@@ -54,14 +55,14 @@ impl LineSplitter {
         }
     }
 
-    /// Takes note of missing bytes: what had begun has no end, and what follows no beginning.
+    /// Notes that bytes are missing: the line that has begun lacks its end, and the next one its beginning.
     pub(super) fn skip(&mut self, keep: impl FnOnce(SafeLine)) {
         self.lacks_end = true;
         self.finish(keep);
         (self.lacks_start, self.lacks_end) = (true, false);
     }
 
-    /// Hands on the line that nothing ended.
+    /// Calls `keep` with the last line, which has no line end.
     pub(super) fn finish(&mut self, keep: impl FnOnce(SafeLine)) {
         if !self.begun.is_empty() {
             keep(self.complete());
@@ -76,7 +77,7 @@ impl LineSplitter {
         );
         let mut is_cut = lacks_start || lacks_end;
         let text = String::from_utf8_lossy(begun.strip_suffix(b"\r").unwrap_or(&begun));
-        // The letters of a sequence that colours would stand before a secret like a part of it.
+        // Escape sequences for colours end in letters, which before a secret would look like a part of it.
         let text = strip_str(&text).to_string();
         let text = without_escaped_sequences(&text);
         let text = whole_words(&text, lacks_start, lacks_end);
@@ -88,7 +89,7 @@ impl LineSplitter {
         SafeLine { text: masked, is_cut }
     }
 
-    /// Takes private keys out, whose lines come one by one.
+    /// Replaces private keys, whose lines arrive one by one.
     fn without_key<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
         if let Some((end, left)) = self.key {
             let is_end = text.contains(end);
@@ -113,7 +114,7 @@ impl LineSplitter {
     }
 }
 
-/// The text without the words of which a part may be missing: what is left of a secret is not recognised.
+/// Removes the words of which a part may be missing, because a part of a secret is not recognised.
 fn whole_words(text: &str, lacks_start: bool, lacks_end: bool) -> &str {
     let text = match lacks_start {
         true => text.split_once(char::is_whitespace).map_or("", |(_, rest)| rest),
@@ -125,7 +126,7 @@ fn whole_words(text: &str, lacks_start: bool, lacks_end: bool) -> &str {
     }
 }
 
-/// The text without sequences of a terminal as JSON writes them in a text: `\\u001b[31m`.
+/// Removes a terminal's escape sequences in the form that JSON strings contain: `\\u001b[31m`.
 fn without_escaped_sequences(text: &str) -> Cow<'_, str> {
     const ESCAPE_LENGTH: usize = r"\u001b[".len();
     let mut kept = String::new();
@@ -142,7 +143,7 @@ fn without_escaped_sequences(text: &str) -> Cow<'_, str> {
             Some((end, '@'..='~')) => ESCAPE_LENGTH + end + 1,
             Some(_) | None => ESCAPE_LENGTH,
         };
-        // Behind an odd number of them the backslash is a character of the text.
+        // After an odd number of backslashes this one is a character of the text.
         let backslashes = before.bytes().rev().take_while(|byte| *byte == b'\\').count();
         let kept_until = if backslashes % 2 == 0 { at } else { at + length };
         kept.push_str(&rest[..kept_until]);
@@ -160,7 +161,7 @@ fn has_key_material(text: &str) -> bool {
         .any(|word| word.len() >= MIN_KEY_CHARACTERS)
 }
 
-/// A line without secrets. One of JSON is written anew only where it has some.
+/// Replaces the secrets of a line. A line of JSON is formatted anew only if it contains one.
 fn mask(text: &str) -> Cow<'_, str> {
     match text.trim_start().starts_with(['{', '[']) {
         true => Some(mask_json(text))

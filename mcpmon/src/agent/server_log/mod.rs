@@ -1,7 +1,7 @@
-//! Logs of servers: the latest part of what each run of a wrapped server wrote to its standard error, in files of its user.
+//! Logs of servers: the latest part of what each run of a wrapped server wrote to standard error, in files of its user.
 //!
-//! A wrapper's `LogKeeper` splits it into lines and replaces secrets, and a `RunLog` keeps the latest lines on disk;
-//! [`LogDirectory`] and [`LogTail`] read them, also while they grow and as root.
+//! A wrapper's `LogKeeper` splits the output into lines and replaces secrets, and a `RunLog` keeps the latest lines on
+//! disk. [`LogDirectory`] and [`LogTail`] read them, also while they grow, and also as root.
 
 mod keeper;
 mod lines;
@@ -25,23 +25,23 @@ use super::scan::homes;
 
 /// Name of the directory, beside the store.
 const DIRECTORY: &str = "server-logs";
-/// End of the name of the file that a run writes to.
+/// Extension of the file that a run writes to.
 const CURRENT: &str = "log";
-/// End of the name of the file before it.
+/// Extension of the file before that one.
 const PREVIOUS: &str = "old";
-/// Ends of the names of files that are not in their place yet.
+/// Extensions of files that are not renamed to their final names yet.
 const NEXT: &str = "next";
 const LINKED: &str = "linked";
-/// Bytes of one of the two files of a run.
+/// Largest size of each of the two files of a run, bytes.
 const MAX_FILE_BYTES: u64 = 256 << 10;
 
-/// The place of the logs of those who use this store.
+/// Returns the directory of logs for this store.
 pub fn beside(store: &Path) -> PathBuf {
     store.with_file_name(DIRECTORY)
 }
 
-/// The directories to read: the one beside this process's own store; for root those of all users as well. Where a user's
-/// `XDG_STATE_HOME` is elsewhere, theirs is not found.
+/// Returns the directories to read: the one beside this process's own store, and for root those of all users as well.
+/// That of a user with another `XDG_STATE_HOME` is not found.
 pub fn directories() -> Vec<LogDirectory> {
     let own = mcpmon_store::own_store();
     let own = own.iter().map(|store| LogDirectory::own(beside(store)));
@@ -58,7 +58,7 @@ fn in_home(home: &Path) -> Option<LogDirectory> {
     Some(LogDirectory::of(beside(&store), owner))
 }
 
-/// One run of a server: the first line of each of its files.
+/// A run of a server; it is the first line of each of its files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerRun {
     /// The server.
@@ -72,23 +72,23 @@ pub struct ServerRun {
     pub started: Timestamp,
 }
 
-/// One line of a log, or what is missing there.
+/// One entry of a log: a line, or a gap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogEntry {
     /// A line that the server wrote, without secrets.
     Line {
-        /// The time at which it was complete.
+        /// The time at which the line was complete.
         at: Timestamp,
-        /// Its text, which may contain anything.
+        /// Its text; it may contain any characters.
         text: String,
-        /// Whether its end is missing.
+        /// True if its end is missing.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_cut: bool,
     },
-    /// Bytes that are not kept.
+    /// Bytes that were not kept.
     Skipped {
-        /// The time at which they were missed.
+        /// The time at which they were lost.
         at: Timestamp,
         /// Their number.
         bytes: u64,
@@ -96,7 +96,7 @@ pub enum LogEntry {
 }
 
 impl LogEntry {
-    /// Its time.
+    /// Returns the time of the entry.
     pub const fn at(&self) -> Timestamp {
         match self {
             Self::Line { at, .. } | Self::Skipped { at, .. } => *at,

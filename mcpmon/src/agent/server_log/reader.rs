@@ -1,4 +1,4 @@
-//! Logs as they are read: by their user, by a wrapper that removes old ones, and by root, to whom a user's files are hostile.
+//! Reading of logs: by their user, by a wrapper that removes old ones, and by root, who must not trust a user's files.
 
 use std::{
     collections::BTreeMap,
@@ -14,13 +14,13 @@ use nix::libc;
 
 use super::{CURRENT, LINKED, LogEntry, MAX_FILE_BYTES, NEXT, PREVIOUS, ServerRun};
 
-/// Runs of a directory that are looked at, the newest.
+/// Most runs of a directory that are read, newest first.
 const MAX_READ_RUNS: usize = 1000;
-/// Bytes of the first line of a file.
+/// Longest first line of a file, bytes.
 const MAX_HEADER_BYTES: u64 = 4 << 10;
-/// Runs of one server that are kept after their end.
+/// Most runs of one server that are kept after their end.
 const MAX_RUNS_OF_SERVER: usize = 8;
-/// Runs of one user that are kept after their end.
+/// Most runs of one user that are kept after their end.
 const MAX_RUNS: usize = 64;
 /// The time for which a run is kept after its start.
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -29,7 +29,7 @@ const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Clone, Debug)]
 pub struct LogDirectory {
     path: PathBuf,
-    /// The owner of its files; what belongs to somebody else is not read.
+    /// The owner of its files; files of other owners are not read.
     owner: u32,
 }
 
@@ -43,25 +43,25 @@ pub struct ReadError {
 }
 
 impl LogDirectory {
-    /// That of this process's user.
+    /// Makes the directory for this process's user.
     pub fn own(path: PathBuf) -> Self {
         Self::of(path, nix::unistd::geteuid().as_raw())
     }
 
-    /// That of this user.
+    /// Makes the directory for the user `owner`.
     pub const fn of(path: PathBuf, owner: u32) -> Self {
         Self { path, owner }
     }
 
-    /// Returns whether it is that of this process's user.
+    /// Returns whether the directory belongs to this process's user.
     pub fn is_own(&self) -> bool {
         self.owner == nix::unistd::geteuid().as_raw()
     }
 
-    /// Its runs, the oldest first.
+    /// Returns its runs, oldest first.
     ///
     /// # Errors
-    /// Returns an error if the directory is there and cannot be read.
+    /// Returns an error if the directory exists and cannot be read.
     pub fn runs(&self) -> Result<Vec<LogTail>, ReadError> {
         let failed = |source| ReadError {
             path: self.path.clone(),
@@ -88,7 +88,7 @@ impl LogDirectory {
             .collect())
     }
 
-    /// Removes the runs that ended long ago, or that have too many after them.
+    /// Removes the runs that ended and are too old, or too many.
     pub(super) fn prune(&self, now: Timestamp) {
         let Ok(runs) = self.runs() else {
             return;
@@ -111,7 +111,7 @@ impl LogDirectory {
     }
 }
 
-/// Start and process of a run, from the name of its current file.
+/// Returns the start and the process id of a run, from the name of its current file.
 fn run_key(path: &Path) -> Option<(i64, u32)> {
     if path.extension()? != CURRENT {
         return None;
@@ -120,14 +120,14 @@ fn run_key(path: &Path) -> Option<(i64, u32)> {
     Some((started.parse().ok()?, pid.parse().ok()?))
 }
 
-/// One run, and how far it was read.
+/// The log of one run, and the position up to which it was read.
 #[derive(Debug)]
 pub struct LogTail {
-    /// The run that the log is of.
+    /// The run that wrote the log.
     pub run: ServerRun,
     path: PathBuf,
     owner: u32,
-    /// The file that was read last, by its inode, and the bytes of whole lines that were read of it.
+    /// The inode of the file that was read last, and the number of its bytes that were read, which are whole lines.
     place: Option<(u64, u64)>,
 }
 
@@ -146,12 +146,12 @@ impl LogTail {
         })
     }
 
-    /// The owner of its files.
+    /// Returns the owner of its files.
     pub const fn owner(&self) -> u32 {
         self.owner
     }
 
-    /// Returns whether its wrapper is there.
+    /// Returns whether its wrapper is running.
     pub fn is_live(&self) -> bool {
         let locked = open(&self.path, self.owner).map(|file| file.try_lock_shared());
         matches!(locked, Ok(Err(TryLockError::WouldBlock)))
@@ -162,7 +162,8 @@ impl LogTail {
         self.path == other.path
     }
 
-    /// Returns what came since it was read last. What is no entry is left out: others than mcpmon write there as well.
+    /// Returns the entries since the last call. Lines that cannot be parsed are left out, because other programs can
+    /// write to the file.
     ///
     /// # Errors
     /// Returns an error if its file cannot be read.
@@ -173,7 +174,7 @@ impl LogTail {
         };
         let current = match open(&self.path, self.owner) {
             Ok(file) => file,
-            // It was removed: it is over.
+            // The file was removed, so the run is over.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(failed(error)),
         };
@@ -198,7 +199,7 @@ impl LogTail {
     }
 }
 
-/// Opens a plain file of this user, without waiting for anything.
+/// Opens a regular file of this user, without blocking.
 fn open(path: &Path, owner: u32) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -211,7 +212,7 @@ fn open(path: &Path, owner: u32) -> io::Result<File> {
     }
 }
 
-/// Reads the whole lines from there on, and returns where the next one begins.
+/// Reads the whole lines from this position on. Returns the position of the next line.
 fn read_from(mut file: File, from: u64, entries: &mut Vec<LogEntry>) -> io::Result<u64> {
     use std::io::{Seek as _, SeekFrom};
     file.seek(SeekFrom::Start(from))?;

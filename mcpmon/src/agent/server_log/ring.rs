@@ -1,4 +1,4 @@
-//! The files of one run: the one that is written to, and the one before it, which the next takes the place of.
+//! The two files of a run: the one that is written to, and the one before it, which is replaced when the first is full.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -11,7 +11,7 @@ use nix::libc;
 
 use super::{CURRENT, LINKED, LogEntry, MAX_FILE_BYTES, NEXT, PREVIOUS, ServerRun};
 
-/// The log of one run, which only this process writes to. A lock on the current file says that it does.
+/// The log of one run, which only this process writes to. A lock on the current file shows that it does.
 #[derive(Debug)]
 pub(super) struct RunLog {
     path: PathBuf,
@@ -21,10 +21,10 @@ pub(super) struct RunLog {
 }
 
 impl RunLog {
-    /// Creates it in this directory, which is made for its owner alone where it is missing.
+    /// Creates the log in this directory, which is made with mode 0700 if it does not exist.
     pub(super) fn create(directory: &Path, run: &ServerRun) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        // A process number comes again, and not within a millisecond.
+        // A process id is used again, but not within a millisecond.
         let name = format!("{}-{}", run.started.0 / 1_000_000, run.pid);
         let path = directory.join(name).with_extension(CURRENT);
         let mut header = serde_json::to_vec(run)?;
@@ -41,7 +41,7 @@ impl RunLog {
     /// Adds an entry.
     ///
     /// # Errors
-    /// Returns an error if it cannot be written; then nothing of it is in the file.
+    /// Returns an error if it cannot be written; no part of it is in the file then.
     pub(super) fn add(&mut self, entry: &LogEntry) -> io::Result<()> {
         let mut line = serde_json::to_vec(entry)?;
         line.push(b'\n');
@@ -56,7 +56,7 @@ impl RunLog {
         Ok(())
     }
 
-    /// Begins the next file. There is a current one at every moment.
+    /// Begins the next file. There is a current file at every moment.
     fn turn(&mut self) -> io::Result<()> {
         let linked = self.path.with_extension(LINKED);
         remove(&linked)?;
@@ -68,7 +68,7 @@ impl RunLog {
     }
 }
 
-/// Puts a file with this header in the place of what is at `path`, locked before anybody can find it there.
+/// Puts a new file with this header in the place of `path`. It is locked before any process can find it there.
 fn begin(path: &Path, header: &[u8]) -> io::Result<File> {
     let next = path.with_extension(NEXT);
     remove(&next)?;

@@ -1,4 +1,4 @@
-//! `mcpmon setup`, as far as `mcpmon-clients` does not do it: the policy that holds for wrapped servers, and the program
+//! The parts of `mcpmon setup` that `mcpmon-clients` does not have: the policy for wrapped servers, and the program
 //! that clients start.
 
 mod policy;

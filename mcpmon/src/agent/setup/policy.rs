@@ -1,5 +1,5 @@
-//! The policy that holds for wrapped servers after `mcpmon setup`: a first one where the user has none, and the switch
-//! between observing and enforcing.
+//! The policy for wrapped servers after `mcpmon setup`: makes a first one for a user who has none, and switches between
+//! observe and enforce mode.
 
 use std::{
     fs::{self, OpenOptions},
@@ -14,10 +14,10 @@ use mcpmon_policy::Mode;
 /// The first policy of a user who did not ask for enforcement.
 const OBSERVE: &str = include_str!("../../../../policies/observe.yaml");
 
-/// The reason why the policy is not as wanted.
+/// The reason why the policy cannot be made or switched.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// The configuration that is there cannot be used.
+    /// The existing configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The first policy cannot be written.
@@ -38,7 +38,7 @@ pub enum PolicyError {
         path: PathBuf,
         /// The line of its mode, from 1.
         line: u32,
-        /// Cause.
+        /// The cause.
         #[source]
         source: FileError,
     },
@@ -47,11 +47,11 @@ pub enum PolicyError {
     Change {
         /// The file.
         path: PathBuf,
-        /// Cause.
+        /// The cause.
         #[source]
         source: FileError,
     },
-    /// No file was found in which the mode could be changed.
+    /// The mode is set in no file in which a program could change it.
     #[error("the `mode` of the configuration cannot be changed by a program: set `mode: {mode}` in {names}")]
     Unclear {
         /// The mode that is wanted.
@@ -61,32 +61,32 @@ pub enum PolicyError {
     },
 }
 
-/// The policy that holds for this user's wrapped servers, and what was done for it.
+/// The policy for this user's wrapped servers, and the change that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyReport {
-    /// Its file, or the last of several; `None` for what is built in.
+    /// Its file, or the last one of several; `None` for the built-in policy.
     pub path: Option<PathBuf>,
-    /// True if it blocks; one that does not only observes.
+    /// True in enforce mode; false if it only observes.
     pub enforces: bool,
-    /// The change that was made, or would be.
+    /// The change that was or would be made.
     pub change: PolicyChange,
 }
 
 /// A change of the user's policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyChange {
-    /// None: it stays as it is.
+    /// No change.
     None,
-    /// There was none, and a first one is written.
+    /// There was no policy, and a first one is written.
     Written,
-    /// The policy observed, and is switched to enforcement.
+    /// The policy observed, and is switched to enforce mode.
     Enforced,
-    /// The policy enforced, and is switched to observing.
+    /// The policy enforced, and is switched to observe mode.
     Observed,
 }
 
-/// Makes sure that there is a policy: where `search` finds only the built-in one, a first one of the `wanted` mode, which
-/// observes unless told otherwise. One of another mode is switched where a mode is wanted, and stays where none is.
+/// Makes sure that there is a policy. If `search` finds only the built-in one, a first policy of the `wanted` mode is
+/// written, which observes by default. An existing policy is switched to the `wanted` mode, if there is one.
 ///
 /// # Errors
 /// [`PolicyError`].
@@ -145,7 +145,7 @@ fn first_policy(path: &Path, enforces: bool, effect: SetupEffect) -> Result<Poli
 fn switch(edit: ModeEdit, user: u32, effect: SetupEffect) -> Result<PolicyReport, PolicyError> {
     let enforces = edit.mode == Mode::Enforce;
     if effect == SetupEffect::Write {
-        // Comments of an untouched first policy would say the contrary of what the new one does.
+        // The comments of an unedited first policy would contradict the new mode.
         let after = match edit.before == text(!enforces) {
             true => text(enforces),
             false => edit.after,
@@ -169,7 +169,7 @@ fn switch(edit: ModeEdit, user: u32, effect: SetupEffect) -> Result<PolicyReport
     })
 }
 
-/// A first policy.
+/// Returns the text of a first policy.
 fn text(enforces: bool) -> String {
     match enforces {
         false => OBSERVE.to_owned(),
@@ -180,7 +180,7 @@ fn text(enforces: bool) -> String {
     }
 }
 
-/// Writes a configuration file that was `before`, or was not there.
+/// Writes a configuration file whose content was `before`, or which did not exist.
 ///
 /// # Errors
 /// [`PolicyError::Write`] and [`PolicyError::Change`].

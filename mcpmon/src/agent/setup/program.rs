@@ -1,38 +1,38 @@
-//! The program that clients are to start.
+//! The path of the program that clients are to start.
 
 use std::{
     env, io,
     path::{Path, PathBuf},
 };
 
-/// The kernel's suffix for the path of a file that is gone.
+/// The kernel's suffix for the path of a removed file.
 const GONE: &str = " (deleted)";
 
 /// This program, as clients can start it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its path, past all links.
+    /// Its path, with all links resolved.
     pub path: String,
-    /// True if the path may not be there for long: a build or temporary directory.
+    /// True if the path may not exist for long: a build or temporary directory.
     pub is_fleeting: bool,
 }
 
 /// The reason why clients cannot start this program.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// The system does not say where it is.
+    /// The system does not report the path of this program.
     #[error("cannot tell where this program is")]
     Unknown(#[source] io::Error),
-    /// The file was replaced or removed since the program was started.
+    /// The program's file was replaced or removed since it was started.
     #[error("{} was replaced: run the new one", .0.display())]
     Gone(PathBuf),
-    /// JSON is UTF-8.
+    /// The path is not UTF-8, which JSON requires.
     #[error("the path of this program is no text: {}", .0.display())]
     NotText(PathBuf),
 }
 
 impl Program {
-    /// The running one.
+    /// Finds the running program.
     ///
     /// # Errors
     /// [`ProgramError`].

@@ -1,4 +1,4 @@
-//! One tapped server: its lines, and the session that judges them without a word in anything.
+//! One tapped server: its lines, and the session that judges them without being able to change anything.
 
 use std::{
     sync::Arc,
@@ -19,11 +19,11 @@ use mcpmon_session::{HostedParts, Policies, Session};
 use super::stream::{Continuity, LineLimits, TapLines};
 use crate::agent::wrap;
 
-/// The time after which a session is opened again that could not be.
+/// The time after which opening a session is tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// The time after the end of a server at which all of its parts count as read, however much others say meanwhile.
+/// The time after a server's end at which all of its parts count as read, however much other servers write meanwhile.
 const LAST_PARTS: Duration = Duration::from_secs(2);
-/// Requests are waited for no longer than this, where the policy has no limit: their answers may have been lost.
+/// Longest wait for an answer if the policy has no limit: the answer may have been lost.
 const LONGEST_REQUEST: Duration = Duration::from_secs(3600);
 
 /// A server that is to be tapped.
@@ -34,7 +34,7 @@ pub(crate) struct TappedServer {
     pub(crate) session: Option<SessionId>,
     pub(crate) agent: Option<String>,
     pub(crate) process: ProcessRef,
-    /// True if it has said and heard nothing yet.
+    /// True if it has neither read nor written anything yet.
     pub(crate) is_new: bool,
 }
 
@@ -52,22 +52,22 @@ pub(super) struct TapConversation {
     output: TapLines,
     judged: Option<JudgedConversation>,
     failed: Option<Instant>,
-    /// Bytes of lines that nobody could judge.
+    /// Bytes of lines that could not be judged.
     unjudged: u64,
-    /// Losses that were told.
+    /// Losses that were reported.
     told: TapLosses,
-    /// The time since when nothing more will come than what the ring holds: the server is gone, or a wrapper's.
+    /// The time since which only the ring can contain further parts: the server has ended, or a wrapper has claimed it.
     over_since: Option<Instant>,
-    /// True if a wrapper carries the server: what is heard from now on is in that one's record.
+    /// True if a wrapper has claimed the server: later messages are in the wrapper's record.
     is_wrapped: bool,
 }
 
-/// The losses of the tap in what a server said.
+/// The tap's losses for one server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TapLosses {
     /// Bytes of messages.
     pub(super) bytes: u64,
-    /// Processes that it started.
+    /// Processes of the server that are not tapped.
     pub(super) processes: u64,
 }
 
@@ -76,7 +76,7 @@ struct JudgedConversation {
     session: Session,
     filter: Filter,
     out: GuardOutput,
-    /// The policy from which the one in force was made.
+    /// The policy that the observing one was made from.
     source: Arc<LoadedConfiguration>,
 }
 
@@ -102,7 +102,7 @@ impl TapConversation {
         &self.server
     }
 
-    /// The process that serves is known.
+    /// Notes the process that serves.
     pub(super) fn serves(&mut self, process: ProcessRef) {
         if let Some(judged) = &mut self.judged {
             judged.session.is_served_by(process.clone());
@@ -110,29 +110,30 @@ impl TapConversation {
         self.server.process = process;
     }
 
-    /// The server is gone.
+    /// Notes that the server has ended.
     pub(super) fn ends(&mut self, now: Instant) {
         self.over_since.get_or_insert(now);
     }
 
-    /// A wrapper carries the server.
+    /// Notes that a wrapper has claimed the server.
     pub(super) fn is_claimed(&mut self, now: Instant) {
         self.is_wrapped = true;
         self.ends(now);
     }
 
-    /// Returns whether the last part has been read: the ring was empty after the end, or what it held then has had its time.
+    /// Returns whether the last part has been read: the ring was empty after the end, or it had enough time to be read.
     pub(super) fn is_over(&self, is_all: bool, now: Instant) -> bool {
         self.over_since
             .is_some_and(|since| is_all || now.saturating_duration_since(since) >= LAST_PARTS)
     }
 
-    /// Returns the bytes that are in memory until the rest of their line comes.
+    /// Returns the bytes that wait for the rest of their lines.
     pub(super) fn held(&self) -> usize {
         self.input.held() + self.output.held()
     }
 
-    /// Judges what a part completes, as of when it was read or written. There is `room` for as many bytes that wait.
+    /// Takes a part, and judges the lines that it completes, with the time at which it was read or written. At most
+    /// `room` bytes may wait for the rest of their lines.
     pub(super) fn take(&mut self, now: Timestamp, part: &TapPart<'_>, room: usize, context: &TapContext) {
         if self.is_wrapped {
             return;
@@ -182,19 +183,20 @@ impl TapConversation {
         self.judged.as_mut()
     }
 
-    /// Time passes.
+    /// Applies a changed policy, and does what is due at this time.
     pub(super) fn tick(&mut self, now: Timestamp, context: &TapContext) {
         if let Some(judged) = &mut self.judged {
             judged.tick(now, self.server.identity.uid, context);
         }
     }
 
-    /// Returns the bytes that are in no record, of `lost` ones that the kernel did not copy and of those that came in vain.
+    /// Returns all bytes that are not recorded: the `lost` ones that the kernel did not copy, and those that could not
+    /// be used.
     pub(super) const fn all_lost(&self, lost: u64) -> u64 {
         lost + self.input.unusable() + self.output.unusable() + self.unjudged
     }
 
-    /// Returns the events that something was lost since the last ones, of what the kernel did not copy.
+    /// Returns the events about losses since the last call; `of_kernel` are the losses of the kernel programs.
     pub(super) fn tell_lost(&mut self, now: Timestamp, of_kernel: TapLosses) -> impl Iterator<Item = Event> {
         let all = TapLosses {
             bytes: self.all_lost(of_kernel.bytes),
@@ -210,7 +212,7 @@ impl TapConversation {
             .map(move |(part, count)| part.event(now, &self.server, count))
     }
 
-    /// Returns the server that is let go, and whether a wrapper carries it.
+    /// Returns the server, and whether a wrapper has claimed it.
     pub(super) fn into_departed(self) -> (TappedServer, bool) {
         (self.server, self.is_wrapped)
     }
@@ -222,19 +224,19 @@ impl TapConversation {
     }
 }
 
-/// A part of what is said that the tap does not hear.
+/// The kinds of what the tap can lose.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LostPart {
     /// Bytes of messages.
     Bytes,
     /// Processes that a tapped server started.
     Processes,
-    /// The server altogether.
+    /// A whole server.
     Server,
 }
 
 impl LostPart {
-    /// The event that so much was lost of a server.
+    /// Builds the event about a loss of `count` bytes, processes or servers.
     pub(super) fn event(self, now: Timestamp, server: &TappedServer, count: u64) -> Event {
         let (place, reason) = match self {
             Self::Bytes => (
@@ -308,7 +310,7 @@ impl JudgedConversation {
         self.discard();
     }
 
-    /// Nothing is written to anybody.
+    /// Drops the output of the filter, because a tap writes to neither side.
     fn discard(&mut self) {
         let wire = &mut self.out.wire;
         for bytes in [&mut wire.to_server, &mut wire.to_client, &mut wire.noise] {
@@ -330,7 +332,7 @@ fn limits(policy: &Policy) -> DecodeLimits {
     }
 }
 
-/// The policy under which nothing is stopped, whatever it says: nothing can be.
+/// Returns the policy in observe mode, because the tap can stop nothing.
 fn observing(loaded: &LoadedConfiguration) -> LoadedConfiguration {
     let policy = Policy {
         mode: Mode::Observe,

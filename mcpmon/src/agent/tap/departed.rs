@@ -1,6 +1,7 @@
-//! Servers that were let go: a copy of theirs that is read only afterwards is judged by nobody, and counted.
+//! Servers that are not tapped any more: parts of their messages that are read afterwards are counted, but not judged.
 //!
-//! The ring looks empty while a record in it is still being written, whatever is behind that one.
+//! There can be such parts because the ring looks empty while a record in it is still being written, even if there are
+//! more records after that one.
 
 use std::collections::VecDeque;
 
@@ -11,28 +12,28 @@ use super::{
     conversation::{LostPart, TappedServer},
 };
 
-/// Servers that are remembered at most; of those before, only the sum is told.
+/// Most servers that are remembered; for older ones only the sum is kept.
 const MAX_DEPARTED: usize = 256;
 
-/// The servers that were let go last.
+/// The servers whose tapping ended last.
 #[derive(Debug, Default)]
 pub(super) struct DepartedServers {
     latest: VecDeque<DepartedServer>,
-    /// Bytes that came too late, of all servers.
+    /// Bytes that were read too late, of all servers.
     late: u64,
 }
 
 #[derive(Debug)]
 struct DepartedServer {
     server: TappedServer,
-    /// True if a wrapper carries it: what comes is in that one's record.
+    /// True if a wrapper has claimed it: its later messages are in the wrapper's record.
     is_wrapped: bool,
-    /// Bytes that came too late and were not told of.
+    /// Bytes that were read too late and are not reported yet.
     late: u64,
 }
 
 impl DepartedServers {
-    /// Remembers a server that is let go.
+    /// Remembers a server whose tapping ends.
     pub(super) fn add(&mut self, server: TappedServer, is_wrapped: bool) {
         if self.latest.len() >= MAX_DEPARTED {
             self.latest.pop_front();
@@ -44,7 +45,7 @@ impl DepartedServers {
         });
     }
 
-    /// Counts a part that nobody judges.
+    /// Counts a part that is not judged.
     pub(super) fn count(&mut self, part: &TapPart<'_>) {
         let mut latest = self.latest.iter_mut().rev();
         let of = latest.find(|departed| departed.server.instance.0 == part.instance);
@@ -57,12 +58,12 @@ impl DepartedServers {
         self.late += bytes;
     }
 
-    /// Returns the bytes that came too late, of all servers.
+    /// Returns the bytes that were read too late, of all servers.
     pub(super) const fn late(&self) -> u64 {
         self.late
     }
 
-    /// Returns the events that something came too late since the last ones.
+    /// Returns the events about parts that were read too late since the last call.
     pub(super) fn tell_late(&mut self, now: Timestamp) -> impl Iterator<Item = Event> {
         let departed = self.latest.iter_mut().filter(|departed| departed.late > 0);
         departed.map(move |departed| {

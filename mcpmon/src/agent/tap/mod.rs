@@ -1,7 +1,7 @@
-//! The passive view: what servers say and hear that no wrapper carries, copied by the kernel and judged here, by the same
-//! filter and rules as a wrapper's. Nothing can be stopped: whoever is judged does not wait.
+//! The tap: records what servers without a wrapper read and write. The kernel copies it, and it is judged here by the
+//! same filter and rules as a wrapper's. Nothing can be stopped, because the servers do not wait for the judgement.
 //!
-//! A thread of its own reads the ring. Where it is slower than the servers, the kernel counts what it drops.
+//! A separate thread reads the ring. If it is slower than the servers, the kernel counts what it drops.
 
 mod conversation;
 mod departed;
@@ -32,15 +32,15 @@ use self::{
 };
 use super::host;
 
-/// Messages that wait for the thread at most.
+/// Most messages that wait for the thread.
 const INBOX: usize = 1024;
 /// The longest time that a copy waits to be read.
 const POLL: Duration = Duration::from_millis(10);
-/// Parts that are read before messages are looked at again.
+/// Parts that are read before messages are read again.
 const BATCH: usize = 256;
-/// The interval at which losses are told and time passes for conversations.
+/// The interval at which losses are reported and conversations are ticked.
 const TICK: Duration = Duration::from_secs(1);
-/// The time for which the rest of the ring is read once the tap is to end: servers go on writing meanwhile.
+/// The time for which the ring is read after the tap was told to end: servers continue to write meanwhile.
 const LAST: Duration = Duration::from_secs(1);
 
 /// The state of the tap, for `mcpmon status`.
@@ -48,9 +48,9 @@ const LAST: Duration = Duration::from_secs(1);
 pub struct TapStatus {
     /// The servers that are tapped.
     pub servers: Vec<TappedStatus>,
-    /// Bytes that are in no record, since the tap is on.
+    /// Bytes that are not recorded, since the tap is on.
     pub lost: u64,
-    /// Servers and processes of servers that are not tapped, because their user has too many.
+    /// Servers and processes of servers that are not tapped because their user has too many.
     #[serde(default)]
     pub left_out: u64,
 }
@@ -66,7 +66,7 @@ pub struct TappedStatus {
     pub read: u64,
     /// Bytes that it wrote.
     pub written: u64,
-    /// Bytes of both that are in no record.
+    /// Bytes of both that are not recorded.
     pub lost: u64,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Tap {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The engine's way to say who is tapped. Clones share it.
+/// The engine's handle to choose which servers are tapped. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct TapHandle {
     processes: TappedProcesses,
@@ -123,24 +123,24 @@ enum TapMessage {
     Stop,
 }
 
-/// The answer to a server that is to be tapped.
+/// The result of a request to tap a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is tapped.
+    /// The server is tapped.
     Tapped,
-    /// Nothing of it can be tapped, or it is gone.
+    /// The server has no streams that can be tapped, or has ended.
     Untappable,
-    /// It could be, and its user has too many.
+    /// The server is not tapped because its user has too many.
     LeftOut,
 }
 
-/// The reason why the tap is not on.
+/// The reason why the tap cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TapStartError {
-    /// The kernel.
+    /// The kernel programs cannot be loaded.
     #[error(transparent)]
     Kernel(#[from] TapError),
-    /// The thread.
+    /// The thread cannot be started.
     #[error("failed to start a thread for the tap")]
     Thread(#[source] std::io::Error),
 }
@@ -195,7 +195,7 @@ impl Tap {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        // A full inbox is being emptied: the thread ends, or has ended.
+        // If the inbox is full, the thread is emptying it, or has ended.
         let stopped = self.handle.sender.send(TapMessage::Stop);
         if let Some(thread) = self.thread.take()
             && (thread.join().is_err() || stopped.is_err())
@@ -224,10 +224,10 @@ impl TapHandle {
             return Ok(Admission::LeftOut);
         }
         let (instance, owner) = (server.instance, server.identity.uid);
-        // First: whatever the ring has of it is of a server that is known.
+        // Sent first, so that the thread knows the server before the ring has parts of it.
         self.send(TapMessage::Serve(Box::new(server)))?;
         if let Err(error) = self.processes.tap(instance.0, owner, streams, pids) {
-            // Nothing of it may stay: the tables are everybody's.
+            // All entries of the server are removed, because the kernel's tables are shared by all users.
             self.processes.release(instance.0);
             self.release(instance)?;
             return Err(format!(
@@ -237,17 +237,17 @@ impl TapHandle {
         Ok(Admission::Tapped)
     }
 
-    /// Tells the process that serves.
+    /// Reports the process that serves.
     pub(crate) fn served_by(&self, instance: InstanceId, process: ProcessRef) -> Result<(), String> {
         self.send(TapMessage::ServedBy(instance, process))
     }
 
-    /// A wrapper carries a server after all.
+    /// Reports that a wrapper has claimed a server.
     pub(crate) fn claimed(&self, instance: InstanceId) -> Result<(), String> {
         self.send(TapMessage::Claimed(instance))
     }
 
-    /// A server is gone.
+    /// Reports that a server has ended.
     pub(crate) fn release(&self, instance: InstanceId) -> Result<(), String> {
         self.send(TapMessage::Over(instance))
     }
@@ -266,7 +266,7 @@ struct TapThread {
     processes: TappedProcesses,
     inbox: Receiver<TapMessage>,
     servers: Servers,
-    /// Losses of servers that are gone.
+    /// Losses of servers that have ended.
     gone: TapLosses,
     status: Arc<Mutex<TapStatus>>,
 }
@@ -276,9 +276,9 @@ struct Servers {
     conversations: BTreeMap<u32, TapConversation>,
     /// The users' shares of unfinished lines.
     held: HeldBytes,
-    /// Servers that were let go.
+    /// Servers that are not tapped any more.
     departed: DepartedServers,
-    /// Servers that are not tapped, because their user has too many.
+    /// Number of servers that are not tapped because their user has too many.
     left_out: u64,
     is_stopping: bool,
 }
@@ -293,7 +293,7 @@ impl TapThread {
             servers.hear(inbox);
             let offset = host::boot_to_wall();
             let is_all = ring.drain(BATCH, |part| {
-                // A server is told of before its first part is there, but maybe after the look above.
+                // A server is reported before its first part is in the ring, but maybe after messages were read above.
                 if !servers.conversations.contains_key(&part.instance) {
                     servers.hear(inbox);
                 }
@@ -316,7 +316,7 @@ impl TapThread {
         }
     }
 
-    /// Waits for copies, or for a message where nobody is tapped.
+    /// Waits for copies; if no server is tapped, waits for a message.
     fn wait(&mut self, ring: &TapRing) {
         if !self.servers.conversations.is_empty() {
             if let Err(error) = ring.wait(POLL) {
@@ -332,7 +332,7 @@ impl TapThread {
         }
     }
 
-    /// Lets go of servers that are gone, whose last parts have been read.
+    /// Ends the tapping of servers that have ended and whose last parts were read.
     fn forget_ended(&mut self, is_all: bool) {
         let now = Instant::now();
         let ended = self
@@ -390,7 +390,7 @@ impl TapThread {
         }
     }
 
-    /// The losses of the kernel in what a server said.
+    /// Returns the losses of the kernel programs for one server.
     fn lost(&self, instance: u32) -> TapLosses {
         let lost = |side| self.processes.counted(instance, side).1;
         TapLosses {
@@ -401,7 +401,7 @@ impl TapThread {
 }
 
 impl Servers {
-    /// Gives a part to the server it is of; one of a server that was let go is counted.
+    /// Gives a part to its conversation. Parts of servers that are not tapped any more are counted.
     fn take(&mut self, now: Timestamp, part: &TapPart<'_>) {
         let Some(conversation) = self.conversations.get_mut(&part.instance) else {
             return self.departed.count(part);
@@ -413,7 +413,7 @@ impl Servers {
         self.held.changed(owner, before, conversation.held());
     }
 
-    /// Takes the messages that are there.
+    /// Handles all waiting messages.
     fn hear(&mut self, inbox: &Receiver<TapMessage>) {
         loop {
             match inbox.try_recv() {

@@ -1,8 +1,8 @@
-//! The share of each user of what the daemon holds for tapped servers: bytes of lines whose ends are still to come.
+//! The users' shares of memory for tapped servers: bytes of lines whose ends have not arrived.
 
 use std::collections::BTreeMap;
 
-/// Bytes of unfinished lines for the servers of one user at most.
+/// Most bytes of unfinished lines for the servers of one user.
 const MAX_HELD_OF_USER: usize = 64 << 20;
 
 /// The bytes that are held for each user's servers.
@@ -10,13 +10,13 @@ const MAX_HELD_OF_USER: usize = 64 << 20;
 pub(super) struct HeldBytes(BTreeMap<u32, usize>);
 
 impl HeldBytes {
-    /// Returns the bytes that may be held for one of a user's servers, for which `own` are held now.
+    /// Returns the bytes that may be held for one of a user's servers, which holds `own` now.
     pub(super) fn room(&self, user: u32, own: usize) -> usize {
         let all = self.0.get(&user).copied().unwrap_or_default();
         MAX_HELD_OF_USER.saturating_sub(all.saturating_sub(own))
     }
 
-    /// For one of a user's servers, `now` bytes are held instead of `before`.
+    /// Notes that one of a user's servers holds `now` bytes instead of `before`.
     pub(super) fn changed(&mut self, user: u32, before: usize, now: usize) {
         if before == now {
             return;

@@ -1,51 +1,52 @@
-//! One direction of a tapped server: copied parts become lines again, and a gap costs no more than the lines it is in.
+//! One direction of a tapped server: makes lines of the copied parts. A gap costs only the lines that it is in.
 
 use std::collections::BTreeMap;
 
 use mcpmon_kernel::tap::TapPart;
 use serde::de::IgnoredAny;
 
-/// Threads of a server in the middle of a call at most: each has a part of it in memory.
+/// Most threads of a server in the middle of a call: each has a part of it in memory.
 const MAX_CALLS: usize = 64;
-/// Bytes of one call at most: the kernel copies no more.
+/// Most bytes of one call: the kernel programs copy no more.
 const MAX_CALL: usize = 2 << 20;
 
-/// The bytes of one direction that are no whole line yet.
+/// The bytes of one direction that are not a whole line yet.
 #[derive(Debug)]
 pub(super) struct TapLines {
-    /// Calls whose later parts are still to come, by thread.
+    /// Calls whose later parts have not arrived, keyed by thread.
     calls: BTreeMap<u32, Vec<u8>>,
     line: Vec<u8>,
-    /// False if the line may lack its beginning.
+    /// False if the beginning of the line may be missing.
     is_whole: bool,
-    /// Bytes that the kernel had lost with the latest part.
+    /// Bytes that the kernel programs had lost when the latest part was made.
     lost: u64,
-    /// Bytes that came and are of no use, because others of their line are missing or it is too long.
+    /// Bytes that were copied but cannot be used, because other bytes of their line are missing or the line is too
+    /// long.
     unusable: u64,
-    /// True while the rest of a line that is too long comes.
+    /// True while the rest of a line that is too long arrives.
     is_too_long: bool,
 }
 
-/// Bounds of what one direction holds.
+/// Limits of one direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineLimits {
-    /// Bytes of a line.
+    /// Most bytes of a line.
     pub(super) max_line: usize,
-    /// Bytes of lines and calls that are not whole: what its user's other streams leave.
+    /// Most bytes of unfinished lines and calls: what the other streams of its user leave.
     pub(super) room: usize,
 }
 
-/// The effect of a part.
+/// Whether a part follows the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Continuity {
-    /// It follows on the one before.
+    /// Nothing is missing before it.
     Whole,
-    /// Something between them is missing.
+    /// Something is missing before it.
     Gap,
 }
 
 impl TapLines {
-    /// A direction that is heard from its first byte, or from somewhere in a line.
+    /// Makes a direction that is copied from its first byte, or from somewhere within a line.
     pub(super) const fn new(is_whole: bool) -> Self {
         Self {
             calls: BTreeMap::new(),
@@ -57,17 +58,17 @@ impl TapLines {
         }
     }
 
-    /// Returns the bytes that came and cannot be used.
+    /// Returns the bytes that were copied but cannot be used.
     pub(super) const fn unusable(&self) -> u64 {
         self.unusable
     }
 
-    /// Returns the bytes that are in memory until the rest of their line comes.
+    /// Returns the bytes that wait for the rest of their lines.
     pub(super) fn held(&self) -> usize {
         self.line.len() + self.calls.values().map(Vec::len).sum::<usize>()
     }
 
-    /// Takes a part, and hands every line that is whole by now to `take`, with its end.
+    /// Takes a part, and calls `take` with every line that is complete now, including its line end.
     pub(super) fn push(
         &mut self,
         part: &TapPart<'_>,
@@ -109,7 +110,7 @@ impl TapLines {
         continuity
     }
 
-    /// Forgets what is not whole, for it never will be.
+    /// Drops what is unfinished, because its rest is lost.
     fn give_up(&mut self) {
         let calls = std::mem::take(&mut self.calls);
         let waiting: usize = calls.values().map(Vec::len).sum();
@@ -141,7 +142,8 @@ impl TapLines {
         }
     }
 
-    /// A line that may lack its beginning counts only where it is a whole JSON text: no rest of one is.
+    /// Takes a line. If its beginning may be missing, it counts only if it is a whole JSON object, because the rest of
+    /// one is never that.
     fn line_of(&mut self, line: &[u8], take: &mut impl FnMut(&[u8])) {
         let is_known = std::mem::replace(&mut self.is_whole, true);
         if is_known || is_message(line) {
@@ -282,7 +284,8 @@ mod tests {
     }
 
     proptest! {
-        /// However a conversation is cut, and from whichever byte on it is heard: every line is one of it.
+        /// Every line is one of the conversation, wherever that is cut into parts, and from whichever byte on it is
+        /// copied.
         #[test]
         fn lines_are_those_of_the_conversation(
             texts in prop::collection::vec("[a-z{}\\\\\" ]{0,9}", 1..9),

@@ -1,7 +1,7 @@
-//! The recent calls of every session, held for its wrappers: each call is checked and counted in one step.
+//! Recent calls of every session, kept for its wrappers: each call is checked and counted in one step.
 //!
-//! A wrapper's records are accepted for its own session alone. Its times are not accepted: a false time would expire
-//! calls that others have to be checked against.
+//! A wrapper's records are accepted for its own session only. Its times are not accepted: with a false time, calls
+//! would expire that others have to be checked against.
 
 use std::{
     collections::BTreeMap,
@@ -16,11 +16,11 @@ use mcpmon_store::SessionMember;
 
 use super::lock;
 
-/// Sessions whose calls are held, of all users and of one.
+/// Most sessions whose calls are kept, of all users and of one.
 const MAX_SESSIONS: usize = 1024;
 const MAX_OF_USER: usize = 128;
 
-/// Recent calls by user and key of the session, and the policy they are checked by.
+/// Recent calls by user and session key, and the policy that calls are checked by.
 #[derive(Debug)]
 pub(super) struct SessionCalls {
     policy: Mutex<Arc<Policy>>,
@@ -37,7 +37,7 @@ struct HeldCalls {
 }
 
 impl SessionCalls {
-    /// Without any session.
+    /// Makes the state without any session.
     pub(super) fn new(policy: &Sources) -> Self {
         let sessions = Self {
             policy: Mutex::default(),
@@ -47,11 +47,11 @@ impl SessionCalls {
         sessions
     }
 
-    /// Calls are checked by another policy from now on.
+    /// Replaces the policy that calls are checked by.
     pub(super) fn adopt(&self, policy: &Sources) {
         match load_sources(policy) {
             Ok(loaded) => *lock(&self.policy) = loaded.policy,
-            // It was compiled before it came here.
+            // The policy was compiled before, so this does not happen.
             Err(error) => {
                 tracing::error!(%error, "calls to several servers are checked by the policy before")
             }
@@ -65,7 +65,7 @@ impl SessionCalls {
         self.with(now, member, |window| window.admit(&policy, &call).0)
     }
 
-    /// Takes in what happened to `member`.
+    /// Adds recent calls and events of `member`.
     pub(super) fn take(&self, now: Timestamp, member: &SessionMember, recent: Vec<Recent>) {
         if recent.is_empty() {
             return;
@@ -77,7 +77,7 @@ impl SessionCalls {
         });
     }
 
-    /// Returns the sessions whose models had code run lately, each with its user.
+    /// Returns the sessions whose models had code run recently, each with its user.
     pub(super) fn with_code(&self, now: Timestamp) -> Vec<(u32, SessionId)> {
         let mut windows = lock(&self.windows);
         let with_code = windows
@@ -99,8 +99,9 @@ impl SessionCalls {
     }
 }
 
-/// Makes room for one more session of a user: what is over goes first, then what is oldest of that user where it has
-/// too many, else of the one who has most. Nobody pushes out another's by opening sessions.
+/// Removes sessions if there are too many for one more of this user: first those that are over; then the oldest of this
+/// user if the user has too many, or else the oldest of the user with the most sessions. So no user can push out
+/// another one's sessions by opening many.
 fn make_room(windows: &mut Windows, user: u32, now: Timestamp, policy: &Policy) {
     let is_full = |windows: &Windows| {
         let of_user = windows.keys().filter(|(uid, _)| *uid == user).count();
@@ -125,7 +126,7 @@ fn make_room(windows: &mut Windows, user: u32, now: Timestamp, policy: &Policy) 
     }
 }
 
-/// The user who has most sessions.
+/// Returns the user with the most sessions.
 fn heaviest(windows: &Windows) -> Option<u32> {
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     for (uid, _) in windows.keys() {

@@ -1,4 +1,5 @@
-//! Processes that wrappers start: what they are, what they are started from, and why they were killed.
+//! Processes that wrappers start: their servers, the files that they are started from, and the reasons why they were
+//! killed.
 
 use std::{
     collections::VecDeque,
@@ -15,40 +16,39 @@ use crate::agent::{
     host,
 };
 
-/// Names of variables that are told of one start.
+/// Most names of variables that are recorded of one start.
 const MAX_NAMES: usize = 1024;
-/// Bytes of a variable's name; longer ones are left out.
+/// Longest name of a variable, bytes; longer ones are left out.
 const MAX_NAME_BYTES: usize = 256;
-/// Bytes of a variable's value that says where files are; longer ones are left out.
+/// Longest value of a variable with a place of files, bytes; longer ones are left out.
 const MAX_VALUE_BYTES: usize = 32 << 10;
-/// Wrappers that left of which what they were about to start is still held: each holds two descriptors.
+/// Most departed wrappers whose claimed starts are kept: each needs two descriptors.
 const MAX_HELD: usize = 64;
 
-/// The program a wrapper is about to start.
+/// The program that a wrapper is about to start.
 #[derive(Debug)]
 pub(crate) struct ClaimedStart {
     /// Its program.
     pub(crate) program: HeldProgram,
-    /// Names of the variables that it gets.
+    /// Names of the variables in its environment.
     pub(crate) names: Vec<String>,
 }
 
 impl Wrappers {
-    /// Returns the server of a process that this wrapper started, and the files it was started from, which
-    /// are given once.
+    /// Returns the server that this wrapper starts, and the files that it was started from, which are given only once.
     pub(crate) fn started_by(&self, wrapper: ProcessId) -> Option<(PinKey, Option<Arc<ClaimedStart>>)> {
         let mut connected = lock(&self.0.connected);
         let mut left = lock(&self.0.left);
         let recent = left.iter_mut().rev();
         let recent = recent.filter(|left| left.since.elapsed() < REMEMBERED);
         let known = connected.values_mut().chain(recent.map(|left| &mut left.wrapper));
-        // What stands in the place of a server that runs elsewhere is this program.
+        // The bridge to a remote server is this program, and no server of this host.
         let mut here = known.filter(|known| known.starts_server);
         let known = here.find(|known| known.member.process == wrapper)?;
         Some((known.member.identity.clone(), known.start.take()))
     }
 
-    /// Takes hold of what a wrapper says that it is about to start.
+    /// Opens the program that a wrapper announces to start, and keeps it open.
     ///
     /// # Errors
     /// Returns an error if the wrapper has ended, or has no such descriptor.
@@ -69,7 +69,7 @@ impl Wrappers {
             .get(&number)
             .map(|known| known.member.process);
         let wrapper = known.ok_or("it is not connected")?;
-        // Not under the lock: a file system may take its time, and the engine takes the same lock.
+        // Not under the lock: a file system may be slow, and the engine takes the same lock.
         let program = Process::open(wrapper.pid)
             .and_then(|process| HeldProgram::of(&process, program, variables))
             .map_err(|error| error.to_string())?;
@@ -82,7 +82,7 @@ impl Wrappers {
         Ok(())
     }
 
-    /// Has the engine look at a process that a wrapper started, unless its start was seen.
+    /// Asks the engine to look at a process that a wrapper started, unless its start was reported.
     pub(super) async fn look_at(&self, process: ProcessId) {
         let Some(engine) = self.0.engine.get() else { return };
         let question = WrapperQuestion::Wrapped(process);
@@ -91,8 +91,8 @@ impl Wrappers {
         }
     }
 
-    /// Returns the denial of a process that `wrapper` started, if it was killed or will be, once its files are compared
-    /// with its pins. `None` if no engine runs.
+    /// Returns the denial of a process that `wrapper` started, if it was or will be killed; waits for the comparison of
+    /// its files with its pins. Returns `None` if no engine runs.
     pub(super) async fn fate(&self, process: ProcessId, wrapper: ProcessId) -> Option<Option<Denial>> {
         let engine = self.0.engine.get()?;
         let (reply, answer) = oneshot::channel();
@@ -106,7 +106,7 @@ impl Wrappers {
     }
 }
 
-/// Holds no longer what those were about to start that left long ago, in number.
+/// Closes the claimed starts of the wrappers that left longest ago, if there are too many.
 pub(super) fn release_old(left: &mut MutexGuard<'_, VecDeque<LeftWrapper>>) {
     for left in left.iter_mut().rev().skip(MAX_HELD - 1) {
         left.wrapper.start = None;

@@ -1,8 +1,8 @@
-//! Proof that the process that connected is the one that speaks.
+//! Handshake that proves that the connected process is the one that speaks.
 //!
-//! The credentials of a socket are those of whoever connected. A process could connect, leave the socket to a child,
-//! and execute mcpmon: then its number would name this program while the child speaks. So a wrapper that was found
-//! to run this program is asked to repeat a number, and the kernel tells which process did
+//! The credentials of a socket are those of the process that connected. A process could connect, leave the socket to a
+//! child, and execute mcpmon: its id would then belong to this program while the child speaks. So a wrapper that was
+//! found to run this program has to repeat a nonce, and the kernel reports the sender of that
 //! ([unix(7)](https://man7.org/linux/man-pages/man7/unix.7.html), `SCM_CREDENTIALS`).
 
 use std::{
@@ -20,15 +20,15 @@ use tokio::{
     time::timeout,
 };
 
-/// The longest time for a wrapper to repeat the nonce.
+/// The longest wait until a wrapper has repeated the nonce.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Longest line in which it does.
+/// Longest line with the nonce, bytes.
 const MAX_LINE: usize = 256;
 
-/// Asks `peer` to repeat a number.
+/// Asks `peer` to repeat a nonce.
 ///
 /// # Errors
-/// Returns an error if another process does, or nobody in time.
+/// Returns an error if another process answers, or none in time.
 pub(super) async fn challenge(stream: &mut UnixStream, peer: ProcessId) -> io::Result<()> {
     setsockopt(&*stream, PassCred, &true)?;
     let nonce = uuid::Uuid::now_v7().to_string();
@@ -47,7 +47,7 @@ pub(super) async fn challenge(stream: &mut UnixStream, peer: ProcessId) -> io::R
     Ok(())
 }
 
-/// One line, and who sent it: `None` where several did.
+/// Reads one line. Returns its sender, too, or `None` if several processes wrote parts of it.
 async fn line_of(stream: &UnixStream) -> io::Result<(Vec<u8>, Option<u32>)> {
     let (mut line, mut senders) = (Vec::new(), Vec::new());
     while line.last() != Some(&b'\n') {

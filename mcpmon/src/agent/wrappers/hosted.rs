@@ -1,5 +1,5 @@
-//! Conversations that the daemon judges itself, among those of wrappers: sessions do not end where a server is reached
-//! in another way.
+//! Conversations that the daemon judges itself, as members of the same sessions as wrappers: a session includes its
+//! servers, however they are reached.
 
 use std::{io, time::Duration};
 
@@ -9,7 +9,7 @@ use mcpmon_store::{Destination, PruneCount, RetentionLimits, SessionMember, Stor
 
 use super::{Wrappers, lock};
 
-/// The longest time for the daemon's writer.
+/// The longest wait for the daemon's writer.
 const FLUSH: Duration = Duration::from_secs(2);
 
 impl DaemonServices for Wrappers {
@@ -33,13 +33,13 @@ impl DaemonServices for Wrappers {
     }
 }
 
-/// The destination of records of conversations that the daemon judges: recent calls go to the session's
-/// state, the rest to the store.
+/// The destination for records of conversations that the daemon judges: recent calls go to the session's state, the
+/// rest to the store.
 #[derive(Debug)]
 pub(crate) struct HostedRecords(pub(crate) Wrappers);
 
 impl HostedRecords {
-    /// Handles entries that are not for the store, and returns the others.
+    /// Handles an entry that is not for the store. Returns every other entry.
     fn sort(&self, entry: StoreEntry) -> Option<StoreEntry> {
         if let StoreEntry::Recent(session, recent) = &entry {
             let server = recent.server();
@@ -69,7 +69,7 @@ impl Destination for HostedRecords {
 
     fn keep(&mut self, entries: &[StoreEntry]) -> Result<(), StoreError> {
         if entries.is_empty() {
-            return Ok(()); // all of it was for the session
+            return Ok(()); // all entries were for the session
         }
         let kept = self.0.0.recorder.put_all(entries.to_vec(), FLUSH);
         kept.map_err(|unkept| StoreError::Unreachable {
@@ -79,6 +79,6 @@ impl Destination for HostedRecords {
     }
 
     fn prune(&mut self, _limits: RetentionLimits, _now: Timestamp) -> Result<PruneCount, StoreError> {
-        Ok(PruneCount::default()) // the daemon's writer does
+        Ok(PruneCount::default()) // the daemon's writer prunes
     }
 }

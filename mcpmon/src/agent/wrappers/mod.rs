@@ -1,4 +1,4 @@
-//! Wrappers that are connected: which sessions and servers they are of, and which processes they started.
+//! Connected wrappers: their sessions and servers, and the processes that they started.
 
 mod calls;
 mod claims;
@@ -36,50 +36,50 @@ use crate::agent::{
     kill,
 };
 
-/// Wrappers that are connected at a time, for the host and for one user.
+/// Most wrappers that are connected at a time, of the host and of one user.
 const MAX_WRAPPERS: usize = 1024;
 const MAX_OF_USER: usize = 256;
-/// The longest time for the recorder to write earlier records of wrappers.
+/// The longest wait until the recorder has written earlier records of wrappers.
 const FLUSH: Duration = Duration::from_secs(1);
-/// The time for which the servers of a departed wrapper are remembered: the start of a short-lived server is
-/// reported once its files are hashed.
+/// The time for which the servers of a departed wrapper are remembered: the start of a short-lived server is reported
+/// when its files are hashed.
 const REMEMBERED: Duration = Duration::from_secs(120);
 
-/// The daemon's state of wrappers. Clones share it.
+/// The daemon's state of connected wrappers. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrappers(Arc<WrappersState>);
 
 #[derive(Debug)]
 struct WrappersState {
     own: OwnProgram,
-    /// The engine, once it runs.
+    /// The engine, when it runs.
     engine: OnceLock<Sender<EngineMessage>>,
     recorder: Recorder,
-    /// For what must be done before it is answered; everything else goes through the recorder.
+    /// For writes that must be done before a request is answered; all others go through the recorder.
     store: Mutex<Store>,
     policy: Mutex<(Digest, Arc<Sources>)>,
     sessions: SessionCalls,
     connected: Mutex<BTreeMap<u64, ConnectedWrapper>>,
     /// Conversations that the daemon judges itself.
     hosted: Mutex<Vec<SessionMember>>,
-    /// Servers of wrappers that left, latest last.
+    /// The wrappers that left, latest last.
     left: Mutex<VecDeque<LeftWrapper>>,
     places: Quota,
-    /// For their records: what they bring is told apart from what they ask.
+    /// The places of connections with their records, which are counted separately from those with requests.
     record_places: Quota,
     /// The places of connections with a question that takes time.
     question_places: Quota,
 }
 
-/// A wrapper that is connected.
+/// A connected wrapper.
 #[derive(Clone, Debug)]
 struct ConnectedWrapper {
     member: SessionMember,
     /// True if it starts its server as a process of this host.
     starts_server: bool,
-    /// The program it is about to start, until its start is seen.
+    /// The program that it is about to start, until that start is reported.
     start: Option<Arc<ClaimedStart>>,
-    /// The serving process it started.
+    /// The serving process that it started.
     child: Option<ProcessId>,
 }
 
@@ -87,15 +87,15 @@ struct ConnectedWrapper {
 #[derive(Clone, Debug)]
 struct LeftWrapper {
     since: Instant,
-    /// Numbers and starts of its processes are those of no other process, whether they live or not.
+    /// The ids of its processes, with their start times, are never those of other processes, even after their end.
     wrapper: ConnectedWrapper,
 }
 
 impl Wrappers {
-    /// Without any wrapper yet.
+    /// Makes the state without any wrapper.
     ///
     /// # Errors
-    /// Returns an error if `/proc` does not tell which file this process runs.
+    /// Returns an error if `/proc` does not show which file this process runs.
     pub(crate) fn new(
         recorder: Recorder,
         store: Store,
@@ -118,7 +118,7 @@ impl Wrappers {
         })))
     }
 
-    /// Sets the engine that receives the wrappers' statements about processes.
+    /// Sets the engine, which receives the wrappers' claims about processes.
     pub(crate) fn tell(&self, engine: Sender<EngineMessage>) {
         if self.0.engine.set(engine).is_err() {
             tracing::warn!("wrappers have an engine already");
@@ -127,7 +127,7 @@ impl Wrappers {
 
     /// Serves a wrapper that introduced itself, until it leaves.
     pub(crate) async fn serve(self, stream: UnixStream, hello: Hello) {
-        // Without one nobody waits: the wrapper goes on with the user's own store.
+        // Without a place it is refused at once, and the wrapper continues with the user's own store.
         let place = place(&self.0.places, &stream);
         match place {
             Some(_) => service::serve(self, stream, hello).await,
@@ -135,7 +135,7 @@ impl Wrappers {
         }
     }
 
-    /// Takes in what a wrapper that is served has to be kept, until it leaves.
+    /// Stores the records of a connected wrapper, until it leaves.
     pub(crate) async fn serve_records(self, stream: UnixStream, hello: Hello) {
         let place = place(&self.0.record_places, &stream);
         match place {
@@ -144,7 +144,7 @@ impl Wrappers {
         }
     }
 
-    /// Answers a wrapper that is served why a process that it started must not run, once that is decided.
+    /// Answers a connected wrapper why a process that it started must not run, when that is decided.
     pub(crate) async fn serve_fate(self, stream: UnixStream, hello: Hello, process: StartedProcess) {
         let place = place(&self.0.question_places, &stream);
         match place {
@@ -153,7 +153,7 @@ impl Wrappers {
         }
     }
 
-    /// Hands wrappers another policy from now on.
+    /// Gives wrappers another policy from now on.
     pub(crate) fn publish(&self, hash: Digest, policy: Arc<Sources>) {
         self.0.sessions.adopt(&policy);
         *lock(&self.0.policy) = (hash, policy);
@@ -178,7 +178,7 @@ impl Wrappers {
     ) -> Result<Vec<String>, String> {
         let shared = Arc::clone(&self.0);
         let decided = tokio::task::spawn_blocking(move || {
-            // What a wrapper said a moment ago counts.
+            // Definitions that a wrapper reported a moment ago are included.
             if let Err(unsettled) = shared.recorder.flush(FLUSH) {
                 tracing::warn!(%unsettled, "the latest definitions are not in the store yet");
             }
@@ -195,14 +195,14 @@ impl Wrappers {
         Ok(done)
     }
 
-    /// Keeps root's answer to a held call, and returns what it is about.
+    /// Records root's answer to a held call, and returns the subject of the call.
     ///
     /// # Errors
     /// Returns the obstacle, as a sentence.
     pub(crate) async fn answer_call(&self, id: String, answer: CallAnswer) -> Result<String, String> {
         let shared = Arc::clone(&self.0);
         let answered = tokio::task::spawn_blocking(move || {
-            // A call that was held a moment ago counts.
+            // A call that was held a moment ago is included.
             if let Err(unsettled) = shared.recorder.flush(FLUSH) {
                 tracing::warn!(%unsettled, "the latest held calls are not in the store yet");
             }
@@ -213,7 +213,8 @@ impl Wrappers {
         held.map(|held| held.subject()).map_err(|error| error.to_string())
     }
 
-    /// Stops a session, or with `None` the host, or lifts the stop; every wrapper learns it at its next message.
+    /// Stops a session, or the host if the order names no session, or lifts the stop. Every wrapper learns of it at its
+    /// next message.
     ///
     /// # Errors
     /// Returns the obstacle, as a sentence.
@@ -228,8 +229,8 @@ impl Wrappers {
         done.map_err(|error| error.to_string())
     }
 
-    /// Of which session the wrapper is, or was, that started a server of which it is known that it comes from these
-    /// processes, itself among them.
+    /// Returns the session of the wrapper that started a server. `processes` are the server's process and its known
+    /// ancestors; the wrapper may have left.
     pub(crate) fn session_of(&self, processes: &[ProcessId]) -> Option<SessionId> {
         let connected = lock(&self.0.connected);
         let mut claims = connected
@@ -247,13 +248,12 @@ impl Wrappers {
         Some(claim.wrapper.member.session.clone())
     }
 
-    /// Returns whether a wrapper started a server of which it is known that it comes from these processes,
-    /// itself among them.
+    /// Returns whether a wrapper started a server. `processes` are the server's process and its known ancestors.
     pub(crate) fn cover(&self, processes: &[ProcessId]) -> bool {
         self.session_of(processes).is_some()
     }
 
-    /// A wrapper is gone.
+    /// Removes a wrapper that has left.
     fn remove(&self, number: u64) {
         let mut connected = lock(&self.0.connected);
         let Some(wrapper) = connected.remove(&number) else {
@@ -273,12 +273,12 @@ impl Wrappers {
         });
     }
 
-    /// Returns whether one of these processes runs this program, and may yet say that it is a wrapper.
+    /// Returns whether one of these processes runs this program, and may still claim to be a wrapper.
     pub(crate) fn may_cover(&self, processes: &[ProcessId]) -> bool {
         processes.iter().any(|process| self.0.own.is_run_by(*process))
     }
 
-    /// Returns the sessions whose models had code run lately that can call tools.
+    /// Returns the sessions whose models had code run recently that can call tools.
     pub(crate) fn sessions_with_code(&self) -> Vec<CodeSession> {
         let sessions = self.0.sessions.with_code(clock::now());
         let sessions = sessions.into_iter().map(|(uid, session)| CodeSession {
@@ -294,13 +294,13 @@ impl Wrappers {
     }
 }
 
-/// Takes a place for the user at the other end, before anything of it is believed.
+/// Takes a place for the user at the other end, before the connection is verified.
 fn place(places: &Quota, stream: &UnixStream) -> Option<QuotaPermit> {
     let peer = stream.peer_cred().ok()?;
     places.take(QuotaOwner::User(peer.uid())).ok()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No step of ours leaves what it guards half changed.
+    // No operation leaves the guarded value half changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

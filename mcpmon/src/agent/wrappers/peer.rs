@@ -1,5 +1,5 @@
-//! Peers: the program at the other end of the socket. A wrapper must run this very program, whatever it calls
-//! itself.
+//! Verification of the program at the other end of the socket. A wrapper must run this same program, whatever it claims
+//! to be.
 
 use std::{
     collections::BTreeMap,
@@ -16,19 +16,19 @@ use crate::agent::host;
 
 /// Largest program that is compared by content, bytes.
 const MAX_PROGRAM: u64 = 512 << 20;
-/// Programs whose comparison is remembered.
+/// Most programs whose comparison is remembered.
 const MAX_COMPARED: usize = 64;
 
-/// The file this process runs, to compare others with.
+/// The file that this process runs, to compare others with.
 #[derive(Debug)]
 pub(super) struct OwnProgram {
     file: FileKey,
     digest: Option<Digest>,
-    /// Other files that were compared by content.
+    /// Other files that were compared by content, with the result.
     compared: Mutex<BTreeMap<FileKey, bool>>,
 }
 
-/// A file, unless it is written: then size or times differ.
+/// Identifies a file with its content: if the file is written, the size or the times change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct FileKey {
     device: u64,
@@ -49,10 +49,10 @@ impl FileKey {
 }
 
 impl OwnProgram {
-    /// The file of this process.
+    /// Reads the file of this process.
     ///
     /// # Errors
-    /// Returns an error if `/proc` does not tell.
+    /// Returns an error if `/proc` does not show it.
     pub(super) fn look() -> io::Result<Self> {
         let file = File::open("/proc/self/exe")?;
         let metadata = file.metadata()?;
@@ -69,11 +69,11 @@ impl OwnProgram {
         self
     }
 
-    /// Returns whether `process` runs this program: the same file, or a copy of it that belongs to root.
-    /// Reads a file of some megabytes where it was not compared before.
+    /// Returns whether `process` runs this program: the same file, or a copy of it that belongs to root. Reads a file
+    /// of some megabytes if it was not compared before.
     pub(super) fn is_run_by(&self, process: ProcessId) -> bool {
         let runs = self.is_at(&format!("/proc/{}/exe", process.pid));
-        // Only now: the number may have been given to another process in between.
+        // Checked last, because the number may have been given to another process meanwhile.
         runs && host::is_alive(process)
     }
 

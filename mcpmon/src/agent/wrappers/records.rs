@@ -1,5 +1,4 @@
-//! Records of wrappers, on a connection of their own: only a sender that waits for nothing else waits for the
-//! disk.
+//! Records of wrappers, on separate connections: only a sender that waits for nothing else waits for the disk.
 
 use mcpmon_model::{HeldCall, PinKey, Recent};
 use mcpmon_session::{
@@ -14,16 +13,17 @@ use super::{
     service::{answer, misunderstood, next},
 };
 
-/// Longest line that is read where calls are checked. It takes less time than to hand it to another thread.
+/// Longest line, bytes, that is handled by the thread that checks calls. Handling it takes less time than handing it to
+/// another thread.
 const SHORT: usize = 8 << 10;
 
-/// Takes in what `member` has to be kept until it leaves.
+/// Stores the records of `member`, until it leaves.
 pub(super) async fn take(wrappers: &Wrappers, stream: &mut BufReader<UnixStream>, member: &SessionMember) {
     let mut line = Vec::new();
     while next(stream, &mut line).await {
         let heard = match line.len() <= SHORT {
             true => match read(wrappers, &line, member) {
-                Ok(entries) if entries.is_empty() => Hear::Done, // all of it was for the session
+                Ok(entries) if entries.is_empty() => Hear::Done, // all entries were for the session
                 Ok(entries) => in_the_background(wrappers, move |wrappers| keep(wrappers, entries)).await,
                 Err(refused) => refused,
             },
@@ -51,7 +51,7 @@ async fn in_the_background(
     done.unwrap_or_else(|error| Hear::Unkept(error.to_string()))
 }
 
-/// Returns the entries of a line for the store. Recent calls of the session are taken from it.
+/// Parses a line and returns the entries for the store. The recent calls in it are added to the session.
 fn read(wrappers: &Wrappers, line: &[u8], member: &SessionMember) -> Result<Vec<StoreEntry>, Hear> {
     let refused = |cause: &str| Hear::Error(cause.to_owned());
     let say = serde_json::from_slice::<Say>(line).map_err(|error| misunderstood(&error))?;
@@ -97,8 +97,8 @@ fn read(wrappers: &Wrappers, line: &[u8], member: &SessionMember) -> Result<Vec<
     Ok(entries)
 }
 
-/// Takes it in. What is acknowledged is in the store, and outlives this process; the wrapper keeps what is not, so that
-/// it may be kept twice and is not lost.
+/// Stores the entries. Acknowledged entries are in the store, and survive this process. The wrapper keeps the others,
+/// so that an entry may be stored twice but is not lost.
 fn keep(wrappers: &Wrappers, entries: Vec<StoreEntry>) -> Hear {
     match wrappers.0.recorder.put_all(entries, FLUSH) {
         Ok(()) => Hear::Done,
@@ -106,19 +106,19 @@ fn keep(wrappers: &Wrappers, entries: Vec<StoreEntry>) -> Hear {
     }
 }
 
-/// Returns whether a call that waits for a person is one of this wrapper.
+/// Returns whether this wrapper's session holds the call.
 fn is_held_by(call: &HeldCall, member: &SessionMember) -> bool {
     call.identity == member.identity && call.session.as_ref() == Some(&member.session)
 }
 
-/// Returns whether a wrapper may report this entry about this server.
+/// Returns whether a wrapper of this server may report this entry.
 fn is_of(entry: &StoreEntry, identity: &PinKey) -> bool {
     match entry {
         StoreEntry::Definition(record) => record.key.identity == *identity,
         StoreEntry::ForgetDefinition(key) => key.identity == *identity,
         StoreEntry::ReleaseCall(of, _) => of == identity,
         StoreEntry::HoldCall(_, call) => call.identity == *identity,
-        // Of a wrapper that was killed: it may have been that of another server.
+        // Rescued from a wrapper that was killed, which may have been another server's.
         StoreEntry::Rescued(_) => true,
         StoreEntry::Event(event) => event.server_id.as_deref() == Some(identity.server.as_str()),
         StoreEntry::Leave(..)

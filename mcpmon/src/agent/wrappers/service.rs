@@ -1,4 +1,4 @@
-//! One connected wrapper: checked, then served until it leaves.
+//! The service of one connected wrapper: it is verified, then served until it leaves.
 
 use std::{io, sync::Arc};
 
@@ -20,29 +20,29 @@ use crate::agent::host;
 /// The reason why a wrapper is not served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServiceRefusal {
-    /// The wrapper is another program.
+    /// The process runs another program.
     #[error(
         "this process does not run the daemon's own program; start it with the mcpmon that runs as the daemon"
     )]
     Stranger,
-    /// The connection brings records of a wrapper that has not joined.
+    /// The connection brings records of a wrapper that has not introduced itself.
     #[error("this process is not the wrapper of this server: it has to introduce itself first")]
     NotJoined,
-    /// The wrapper claims another user.
+    /// The wrapper claims to be another user's.
     #[error("a wrapper speaks for its own user")]
     OtherUser,
-    /// No room.
+    /// Too many wrappers are connected.
     #[error("too many wrappers are connected")]
     TooMany,
-    /// The connection.
+    /// The connection failed.
     #[error("the conversation broke off")]
     Io(#[from] io::Error),
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Serves the wrapper that said `hello` until it leaves.
+/// Serves the wrapper that introduced itself with `hello`, until it leaves.
 pub(super) async fn serve(wrappers: Wrappers, mut stream: UnixStream, hello: Hello) {
     let outcome = admit(&wrappers, &mut stream, hello).await;
     match outcome {
@@ -57,7 +57,7 @@ pub(super) async fn serve(wrappers: Wrappers, mut stream: UnixStream, hello: Hel
     }
 }
 
-/// Takes in what a wrapper has to be kept that said `hello` before, until it leaves.
+/// Stores the records of a wrapper that introduced itself with `hello` before, until it leaves.
 pub(super) async fn serve_records(wrappers: Wrappers, mut stream: UnixStream, hello: Hello) {
     let outcome = recognised(&wrappers, &mut stream, &hello).await;
     match outcome {
@@ -71,7 +71,8 @@ pub(super) async fn serve_records(wrappers: Wrappers, mut stream: UnixStream, he
     }
 }
 
-/// Answers a wrapper that said `hello` before why `process` must not run, unless it leaves first.
+/// Answers a wrapper that introduced itself with `hello` before, why `process` must not run; stops if the wrapper
+/// leaves first.
 pub(super) async fn serve_fate(wrappers: Wrappers, mut stream: UnixStream, hello: Hello, process: ProcessId) {
     let member = match recognised(&wrappers, &mut stream, &hello).await {
         Ok(member) => member,
@@ -83,7 +84,7 @@ pub(super) async fn serve_fate(wrappers: Wrappers, mut stream: UnixStream, hello
             Some(fate) => Hear::Fate(fate),
             None => Hear::Error("the engine does not run: see `mcpmon status`".to_owned()),
         },
-        // Nothing more is said: whoever gives up closes the connection.
+        // Nothing more may be sent: a wrapper that gives up closes the connection.
         _ = stream.fill_buf() => return,
     };
     if let Err(error) = answer(&mut stream, &heard).await {
@@ -91,7 +92,7 @@ pub(super) async fn serve_fate(wrappers: Wrappers, mut stream: UnixStream, hello
     }
 }
 
-/// Returns the member that this connection belongs to.
+/// Returns the member to which this connection belongs.
 async fn recognised(
     wrappers: &Wrappers,
     stream: &mut UnixStream,
@@ -110,7 +111,7 @@ async fn recognised(
     meant.cloned().ok_or(ServiceRefusal::NotJoined)
 }
 
-/// The process at the other end, which speaks for its own user.
+/// Returns the process at the other end, which must be of the user that it claims.
 async fn peer_of(
     wrappers: &Wrappers,
     stream: &mut UnixStream,
@@ -122,7 +123,7 @@ async fn peer_of(
     Ok(wrappers.verified(stream).await?.0)
 }
 
-/// Tells a wrapper why it is not served.
+/// Sends a wrapper the reason why it is not served.
 pub(super) async fn refuse(stream: UnixStream, refusal: &ServiceRefusal) {
     tracing::warn!(%refusal, "a wrapper is refused");
     let told = answer(&mut BufReader::new(stream), &Hear::Error(refusal.to_string())).await;
@@ -193,7 +194,7 @@ async fn converse(
     }
 }
 
-/// Reads another line, where there is one.
+/// Reads another line. Returns false if there is none.
 pub(super) async fn next(stream: &mut BufReader<UnixStream>, line: &mut Vec<u8>) -> bool {
     line.clear();
     let read = stream.take(MAX_SAID as u64).read_until(b'\n', line).await;
@@ -229,7 +230,7 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &SessionMember
         Say::Serves { process } => {
             let child = ProcessId::from(process);
             if !host::is_alive(child) {
-                return Hear::Done; // it ended at once: its records say what it was, and how it ended
+                return Hear::Done; // it has ended: the kernel's records describe it, and its end
             }
             if !is_child(child, member.process) {
                 return Hear::Error("that process is no child of this wrapper".to_owned());
@@ -245,11 +246,11 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &SessionMember
             variables,
             names,
         } => {
-            // A file system may take its time, and everybody else's requests wait for this thread.
+            // A file system may be slow, and the requests of all other wrappers wait for this thread.
             let wrappers = wrappers.clone();
             let hold = move || wrappers.hold(number, program, variables, names);
             let held = tokio::task::spawn_blocking(hold).await;
-            // The process itself can be read all the same, unless it ends at once.
+            // The process itself can still be read, unless it ends at once.
             if let Err(cause) = held.unwrap_or_else(|error| Err(error.to_string())) {
                 tracing::warn!(cause, "what a wrapper starts cannot be held");
             }
@@ -281,7 +282,7 @@ pub(super) async fn answer(stream: &mut BufReader<UnixStream>, heard: &Hear) -> 
     stream.get_mut().write_all(&line).await
 }
 
-/// The store is read and written beside the main task.
+/// Does `work` with the store on another thread than the main task's.
 async fn in_the_background<T: Send + 'static>(
     wrappers: &Wrappers,
     work: impl FnOnce(&Wrappers) -> Result<T, StoreError> + Send + 'static,
@@ -294,7 +295,7 @@ async fn in_the_background<T: Send + 'static>(
 }
 
 impl Wrappers {
-    /// The process at the other end and its user, once it is certain that it runs this very program and is the one
+    /// Returns the process at the other end and its user, after verifying that it runs this same program and is the one
     /// that speaks.
     pub(crate) async fn verified(&self, stream: &mut UnixStream) -> Result<(ProcessId, u32), ServiceRefusal> {
         let credentials = stream.peer_cred()?;
@@ -309,7 +310,7 @@ impl Wrappers {
         Ok((peer, credentials.uid()))
     }
 
-    /// Waits until what was said is in the store.
+    /// Waits until all entries so far are in the store.
     pub(crate) async fn settle(&self) {
         let recorder = self.0.recorder.clone();
         let settled = tokio::task::spawn_blocking(move || recorder.flush(FLUSH)).await;
@@ -330,7 +331,8 @@ impl Wrappers {
         member: &SessionMember,
         held: Option<mcpmon_model::Digest>,
     ) -> Result<SharedSessionState, StoreError> {
-        // What other wrappers said a moment ago counts. Where the store is behind, what is in it has to do.
+        // Records that other wrappers sent a moment ago are included. If the writer is slow, the state is read without
+        // them.
         if let Err(unsettled) = self.0.recorder.flush(FLUSH) {
             tracing::warn!(%unsettled, "a wrapper may not hear the latest");
         }

@@ -1,5 +1,5 @@
-//! Callers: the agent session of a calling process is found as that of a server below `mcpmon wrap`, so that
-//! an agent has one session however it reaches its servers.
+//! Sessions of calling processes. They are found in the same way as for a server below `mcpmon wrap`, so that an agent
+//! has one session, however it reaches its servers.
 
 use std::{
     collections::BTreeMap,
@@ -13,14 +13,14 @@ use mcpmon_model::ProcessId;
 
 use crate::agent::{host, wrap::SESSION};
 
-/// Processes whose session is remembered; all are looked up anew once there are more.
+/// Most processes whose session is remembered; beyond that all are forgotten and looked up again.
 const MOST: usize = 1024;
-/// Programs that make one request for whoever started them: what follows is another process's.
+/// Programs that run for one request only: the session is that of the process that started them.
 const TOOLS: [&str; 5] = ["curl", "http", "https", "wget", "xh"];
-/// Bytes of a process's environment that are looked at.
+/// Most bytes of a process's environment that are read.
 const MAX_ENVIRONMENT: u64 = 256 << 10;
 
-/// Sessions of processes.
+/// The sessions of processes.
 #[derive(Debug)]
 pub(in crate::agent::proxy) struct Callers {
     boot: String,
@@ -37,7 +37,7 @@ impl Default for Callers {
 }
 
 impl Callers {
-    /// The session of `process`; `None` where it has none, or is gone.
+    /// Returns the session of `process`. Returns `None` if it has none, or has ended.
     pub(in crate::agent::proxy) fn session(&self, process: ProcessId) -> Option<Session> {
         if let Some(known) = self.lock().get(&process) {
             return known.clone();
@@ -55,7 +55,7 @@ impl Callers {
         let ancestors = host::ancestors(process);
         let (own, above) = ancestors.split_first()?;
         if own.process != process {
-            return None; // its number means another one by now
+            return None; // its number belongs to another process now
         }
         let chain = match TOOLS.contains(&own.comm.as_str()) {
             true => above,
@@ -65,13 +65,13 @@ impl Callers {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ProcessId, Option<Session>>> {
-        // No step of ours leaves it half changed.
+        // No operation leaves it half changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the session name in the environment of a process. Without it the session is the same under another
-/// name: that of a process that may not be examined.
+/// Returns the session name in the environment of a process. If the environment may not be read, the session gets the
+/// default name instead.
 fn name_of(pid: u32) -> Option<String> {
     let mut bytes = Vec::new();
     let environment = File::open(format!("/proc/{pid}/environ")).ok()?;
@@ -92,12 +92,12 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A process whose environment names its session.
+    /// Starts a process whose environment names its session.
     pub(in super::super) fn named(name: &str) -> Child {
         let mut command = Command::new("cat");
         command.stdin(Stdio::piped()).env(SESSION, name);
         let child = command.spawn().expect("cat");
-        // A new program has no environment for a moment.
+        // A process that was just started has no environment for a moment.
         while name_of(child.id()).is_none() {
             thread::yield_now();
         }
@@ -110,7 +110,7 @@ pub(super) mod tests {
         let process = host::identify(child.id()).expect("it lives");
         let callers = Callers::default();
         let found = callers.session(process).expect("a session");
-        // What `wrap` makes of a server that this process starts.
+        // The session that `wrap` finds for a server that this process starts.
         let ancestors = host::ancestors(process);
         let wrapped = session(&ancestors, Some("review"), &host::boot()).expect("a session");
         assert_eq!(found, wrapped);

@@ -1,4 +1,4 @@
-//! One conversation with a remote server: its judge, one request at a time.
+//! Conversations with remote servers: each has a session that judges one request at a time.
 
 use std::{
     collections::BTreeSet,
@@ -22,13 +22,13 @@ use tokio::task::block_in_place;
 
 use crate::agent::certificate::mismatch;
 
-/// Number of bytes that take long enough to judge for others to go on meanwhile.
+/// Number of bytes whose judging takes so long that other tasks of the thread are moved meanwhile.
 const LONG: usize = 64 << 10;
-/// The time for which the same trouble of a server is not reported again.
+/// The time for which the same trouble of a server is not reported again, and the time after which another trouble is.
 const SAME: Duration = Duration::from_secs(600);
 const OTHER: Duration = Duration::from_secs(5);
 
-/// The policy of one user.
+/// The policies, and the user of the conversation.
 #[derive(Debug)]
 pub(super) struct PolicyOf {
     pub(super) policies: Policies,
@@ -50,21 +50,22 @@ pub(super) struct ServerConversation {
 struct Inner {
     judge: Session,
     loaded: Arc<LoadedConfiguration>,
-    /// The trouble that was told last.
+    /// The trouble that was reported last.
     trouble: Option<ReportedTrouble>,
 }
 
-/// A trouble of a server that was told.
+/// A trouble of a server that was reported.
 #[derive(Debug)]
 struct ReportedTrouble {
     kind: EventKind,
     at: Timestamp,
-    /// The number of messages of the server until then.
+    /// The number of the server's messages until then.
     messages: u64,
 }
 
 impl ServerConversation {
-    /// Judged by `judge` under `loaded`, and by `policy` as that changes.
+    /// Makes a conversation that is judged by `judge`, under `loaded` at first, and under the user's changed policies
+    /// later.
     pub(super) fn new(
         now: Timestamp,
         url: String,
@@ -97,20 +98,21 @@ impl ServerConversation {
         Timestamp(self.used.load(Ordering::Relaxed))
     }
 
-    /// Time passes.
+    /// Applies a changed policy, and does what is due at this time.
     pub(super) fn tick(&self, now: Timestamp) {
         let mut inner = lock(&self.inner);
         inner.follow(now, &self.policy);
         inner.judge.tick(now);
     }
 
-    /// Notes the end of a use.
+    /// Ends the conversation.
     pub(super) fn leave(&self, now: Timestamp) {
         let mut inner = lock(&self.inner);
         inner.judge.leave(now);
     }
 
-    /// Others of this thread go on where the judge may have to wait, or somebody else has it.
+    /// Does `work` with the session. If this may take long, or another request has the session, other tasks of this
+    /// thread are moved to another one meanwhile.
     fn with<T>(&self, now: Timestamp, size: usize, work: impl FnOnce(&mut Inner) -> T) -> T {
         self.touch(now);
         let work = |inner: &mut Inner| {
@@ -129,7 +131,7 @@ impl ServerConversation {
         }
     }
 
-    /// Has the judge as long as the guard lives, of which others do not know how long that is.
+    /// Locks the session until the guard is dropped, like a long request.
     #[cfg(test)]
     pub(super) fn busy(&self) -> impl Drop + '_ {
         lock(&self.inner)
@@ -137,13 +139,13 @@ impl ServerConversation {
 }
 
 impl Inner {
-    /// Returns whether the policy in force is the one that holds now, as far as that can be told at once.
+    /// Returns whether the session has the current policy; false if this cannot be told without waiting.
     fn is_up_to_date(&self, now: Timestamp, policy: &PolicyOf) -> bool {
         let loaded = policy.policies.at_once(now, Some(policy.uid));
         loaded.is_some_and(|loaded| Arc::ptr_eq(&loaded, &self.loaded))
     }
 
-    /// Puts the policy in force that holds now.
+    /// Applies the current policy.
     fn follow(&mut self, now: Timestamp, policy: &PolicyOf) {
         let loaded = policy.policies.of(now, Some(policy.uid));
         if !Arc::ptr_eq(&loaded, &self.loaded) {
@@ -153,7 +155,8 @@ impl Inner {
         }
     }
 
-    /// Returns whether a trouble is worth telling: not the same one again and again, unless the server spoke meanwhile.
+    /// Returns whether a trouble is to be reported: the same one only after a while, or if the server has sent messages
+    /// meanwhile.
     fn is_news(&mut self, now: Timestamp, kind: &EventKind) -> bool {
         let messages = self.judge.server_messages();
         let is_news = self.trouble.as_ref().is_none_or(|told| {
@@ -172,7 +175,7 @@ impl Inner {
 }
 
 impl ServerConversation {
-    /// Has the guard do `work` on so many bytes.
+    /// Does `work` on `size` bytes with the session's guard.
     fn guarded<T>(&self, now: Timestamp, size: usize, work: impl FnOnce(&mut HttpGuard<'_>) -> T) -> T {
         self.with(now, size, |inner| inner.judge.http(now, &self.offers, work))
     }
@@ -266,7 +269,7 @@ impl ServerGuard for ServerConversation {
     }
 }
 
-/// Builds the event about a server that gave no answer.
+/// Builds the event about a server that did not answer properly.
 fn trouble(now: Timestamp, url: &str, failure: &NoAnswer) -> Event {
     let url = url.to_owned();
     match failure {
@@ -281,6 +284,6 @@ fn trouble(now: Timestamp, url: &str, failure: &NoAnswer) -> Event {
 }
 
 fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
-    // A judge that a panic left in the middle of a message judges the next one all the same.
+    // A session that panicked in the middle of a message still judges the next one.
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }

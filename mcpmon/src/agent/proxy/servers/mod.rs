@@ -1,4 +1,4 @@
-//! The judges behind the MCP proxy: one for each conversation, that is each server in each session of a user.
+//! Conversations behind the MCP proxy: one session judges each server in each session of a user.
 
 mod callers;
 mod conversing;
@@ -29,19 +29,19 @@ use self::conversing::{PolicyOf, ServerConversation};
 use super::Tokens;
 use crate::agent::{discovery::DiscoveryTask, wrap};
 
-/// Conversations at a time, of all users and of one.
+/// Most conversations at a time, of all users and of one.
 const MOST: usize = 1024;
 const MOST_OF_USER: usize = 256;
-/// The user id of callers on other hosts.
+/// The user id for clients on other hosts.
 const ELSEWHERE: u32 = NO_USER;
 /// The time after which an unused conversation is forgotten.
 const IDLE: Duration = Duration::from_secs(1800);
-/// The rule by which one who has much is refused more.
+/// The rule that refuses a user more than their share.
 const SHARE: &str = "proxy_share";
-/// The interval of the clock's ticks.
+/// The interval at which conversations are ticked.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The remote servers, and the conversations with them. Clones share them.
+/// The remote servers, and the conversations with them. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct RemoteServers(Arc<RemoteServersState>);
 
@@ -54,7 +54,7 @@ struct RemoteServersState {
     /// The remote servers that the host's policy declares.
     declared: RwLock<BTreeMap<ServerId, Arc<Remote>>>,
     conversations: Mutex<BTreeMap<ConversationKey, Arc<ServerConversation>>>,
-    /// Held by whoever opens one, so that each is opened once.
+    /// Locked while a conversation is opened, so that each is opened once.
     opening: Mutex<()>,
     offers: Arc<OfferQueue>,
     discovery: OnceLock<DiscoveryTask>,
@@ -68,7 +68,8 @@ struct ConversationKey {
 }
 
 impl RemoteServers {
-    /// The servers that the host's policy declares; `tokens` in paths say of which session a request is.
+    /// Makes the state for the servers that the host's policy declares; `tokens` in paths identify the session of a
+    /// request.
     pub fn new(policies: Policies, hosting: HostedParts, tokens: Tokens) -> Self {
         let remotes = Self(Arc::new(RemoteServersState {
             hosting,
@@ -85,7 +86,7 @@ impl RemoteServers {
         remotes
     }
 
-    /// Another policy is in force, for conversations that go on too.
+    /// Applies another policy, to open conversations too.
     pub fn follow(&self) {
         let host = self.0.policies.host();
         let mut declared = self.0.declared.write().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +97,7 @@ impl RemoteServers {
         }
     }
 
-    /// Ids of the servers.
+    /// Returns the ids of the servers.
     pub fn ids(&self) -> Vec<ServerId> {
         self.declared().keys().cloned().collect()
     }
@@ -110,12 +111,12 @@ impl RemoteServers {
         self.conversations().len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no conversations.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All conversations are over.
+    /// Ends all conversations.
     pub fn close(&self) {
         let left = std::mem::take(&mut *self.conversations());
         for conversing in left.into_values() {
@@ -123,17 +124,17 @@ impl RemoteServers {
         }
     }
 
-    /// Tokens in paths.
+    /// Returns the tokens that are valid in paths.
     pub(super) fn tokens(&self) -> Tokens {
         self.0.tokens.clone()
     }
 
-    /// Sessions of those who ask.
+    /// Returns the sessions of calling processes.
     pub(super) fn callers(&self) -> Arc<Callers> {
         Arc::clone(&self.0.callers)
     }
 
-    /// Time passes for the conversations as long as there is this, on a thread of its own: it may take a moment.
+    /// Starts the thread that ticks the conversations as long as this state exists; a tick may take a moment.
     fn keep_time(&self) {
         let shared = Arc::downgrade(&self.0);
         let started = thread::Builder::new()
@@ -152,7 +153,7 @@ impl RemoteServers {
         }
     }
 
-    /// Asks the servers what they offer, as long as there is this.
+    /// Starts the task that asks the servers for their lists as long as this state exists.
     pub fn discover(&self) {
         let shared = Arc::downgrade(&self.0);
         let servers = move || Some(Arc::new(Self(shared.upgrade()?)) as Arc<dyn Servers>);
@@ -172,7 +173,7 @@ impl RemoteServers {
         }
     }
 
-    /// Those that nobody goes on with are taken out.
+    /// Removes the conversations that are not held and were idle for long, and returns them.
     fn retire(&self, now: Timestamp) -> Vec<Arc<ServerConversation>> {
         let mut conversations = self.conversations();
         let is_over = |conversing: &Arc<ServerConversation>| {
@@ -196,7 +197,7 @@ impl RemoteServers {
         agent: Option<String>,
     ) -> Result<Arc<ServerConversation>, NotJudged> {
         let uid = whose.identity.uid;
-        // A user's own file may take a while, for which nobody else waits.
+        // Reading a user's own file may take a while, so it is done before the lock is taken.
         let loaded = self.0.policies.of(now, Some(uid));
         let _turn = self.0.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(conversing) = self.find(now, &whose) {
@@ -227,8 +228,9 @@ impl RemoteServers {
         Ok(conversing)
     }
 
-    /// Makes room for one more of a user: of those that nobody goes on with, the one that was used longest ago, else of
-    /// those that are idle though a session of a client holds them, which is told to begin anew.
+    /// Removes a conversation if the user, or all users together, have too many: the one that is not held and was used
+    /// longest ago; or else one that a client's session holds but that is idle. That client must initialise a new
+    /// session.
     fn make_room(&self, now: Timestamp, uid: u32) -> Result<(), NotJudged> {
         let mut conversations = self.conversations();
         let of_user = conversations
@@ -256,7 +258,7 @@ impl RemoteServers {
     }
 
     fn conversations(&self) -> MutexGuard<'_, BTreeMap<ConversationKey, Arc<ServerConversation>>> {
-        // No step of ours leaves it half changed.
+        // No operation leaves it half changed.
         self.0
             .conversations
             .lock()
@@ -264,7 +266,7 @@ impl RemoteServers {
     }
 }
 
-/// Returns whether a client's request, stream or session has it, beside the table.
+/// Returns whether a client's request, stream or session holds the conversation, besides the table.
 fn is_held(conversing: &Arc<ServerConversation>) -> bool {
     Arc::strong_count(conversing) > 1
 }
@@ -315,7 +317,7 @@ impl Servers for RemoteServers {
         let uid = match uid {
             Some(uid) => uid,
             None if !asked.peer.is_here() => ELSEWHERE,
-            // Whoever hides does not become root.
+            // A client whose user is not known must not count as root.
             None if nix::unistd::getuid().is_root() => {
                 let message = "the kernel does not tell whose connection this is; make a new one";
                 return Err(NotJudged(message.to_owned()));
@@ -342,7 +344,7 @@ impl Servers for RemoteServers {
     }
 }
 
-/// The declared servers that are reached over the network; those that did not change stay the same values.
+/// Returns the declared servers with a URL. For a server that did not change, the value before is kept.
 fn remotes(
     loaded: &LoadedConfiguration,
     before: &BTreeMap<ServerId, Arc<Remote>>,
@@ -372,7 +374,7 @@ fn remotes(
     declared.collect()
 }
 
-/// A URL without what may be secret in it: its query. Credentials it has none.
+/// Returns a URL without its query, which may be secret. Declared URLs contain no credentials.
 fn bare(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or(url)
 }

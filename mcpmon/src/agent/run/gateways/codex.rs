@@ -1,4 +1,4 @@
-//! Codex: its configuration, a profile in it, and words of its command say which provider it asks.
+//! Codex: its provider is set in its configuration, in a profile of that, or by arguments.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -8,21 +8,22 @@ use super::{AddressChannel, AgentCircumstances, Gateway, GatewayError, read};
 use crate::agent::run::codex::place;
 
 const AGENT: &str = "Codex";
-/// The host's configuration, beneath the user's.
+/// The host's configuration, which the user's overrides.
 const HOST: &str = "/etc/codex/config.toml";
 /// The provider it uses by default.
 const USUAL: &str = "openai";
-/// Its setting of where that is.
+/// The setting for the URL of that provider.
 const USUAL_URL: &str = "openai_base_url";
-/// Providers of this host that it knows by itself, each with its port.
+/// Providers on this host that it knows without configuration, with their ports.
 const LOCAL: [(&str, u16); 3] = [("oss", 11434), ("ollama", 11434), ("lmstudio", 1234)];
-/// The variable that says where those are, and the one for the port alone.
+/// The variables for the URL of those, and for the port only.
 const LOCAL_URL: &str = "CODEX_OSS_BASE_URL";
 const LOCAL_PORT: &str = "CODEX_OSS_PORT";
-/// Those that are reached without a URL.
+/// Providers that are reached without a URL.
 const WITHOUT_URL: [&str; 1] = ["amazon-bedrock"];
 
-/// The provider that Codex asks, where that is no usual one; `None` for another program too.
+/// Returns the provider that Codex uses, if it is not the default one at its default URL. Returns `None` for other
+/// programs too.
 pub(super) fn gateway<V: Fn(&str) -> Option<OsString>>(
     started: &AgentCircumstances<'_, V>,
 ) -> Result<Option<Gateway>, GatewayError> {
@@ -67,7 +68,7 @@ pub(super) fn gateway<V: Fn(&str) -> Option<OsString>>(
 }
 
 impl Gateway {
-    /// A provider that names no URL: Codex asks OpenAI for it.
+    /// Makes the gateway of a provider without a URL: Codex then uses OpenAI's.
     fn usual(setting: String) -> Self {
         Self {
             name: USUAL.to_owned(),
@@ -87,7 +88,7 @@ fn local_url<V: Fn(&str) -> Option<OsString>>(started: &AgentCircumstances<'_, V
     given(LOCAL_URL).unwrap_or_else(|| format!("http://localhost:{port}/v1"))
 }
 
-/// Returns its merged configuration, later parts over earlier ones.
+/// Returns its merged configuration; later parts override earlier ones.
 fn configuration<V: Fn(&str) -> Option<OsString>>(
     started: &AgentCircumstances<'_, V>,
     words: &CodexSettings,
@@ -128,7 +129,7 @@ fn table(path: PathBuf) -> Result<Table, GatewayError> {
         })
 }
 
-/// Puts one table over another.
+/// Merges a table into another one, and overrides its values.
 fn lay_over(under: &mut Table, over: Table) {
     for (name, value) in over {
         match (under.get_mut(&name), value) {
@@ -153,7 +154,7 @@ fn set(table: &mut Table, key: &str, value: Value) {
     drop(table.insert(name.to_owned(), value));
 }
 
-/// The settings in words of its command.
+/// The settings in its arguments.
 #[derive(Debug, Default)]
 struct CodexSettings {
     settings: Vec<(String, Value)>,
@@ -184,7 +185,7 @@ impl CodexSettings {
     }
 }
 
-/// A short option with what is attached to it: `-cKEY=VALUE`, `-pPROFILE`.
+/// Splits a short option from an attached value: `-cKEY=VALUE`, `-pPROFILE`.
 fn attached(word: &str) -> (&str, Option<&str>) {
     let short = ["-c", "-p"].into_iter().find(|short| word.starts_with(short));
     match short.map(|short| word.split_at(short.len())) {
@@ -193,7 +194,7 @@ fn attached(word: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A setting, `KEY=VALUE`: what is no TOML is a text.
+/// Parses a setting `KEY=VALUE`. A value that is not TOML counts as a string.
 fn setting(text: &str) -> Option<(String, Value)> {
     let (key, value) = text.split_once('=')?;
     let (key, value) = (key.trim(), value.trim());

@@ -1,5 +1,5 @@
-//! Providers that an agent's own configuration names. An agent that goes by it looks at none of the variables by which
-//! others find the proxy: the proxy speaks to what it names, and the agent is told so in its own way.
+//! Providers in an agent's own configuration. Such an agent ignores the variables that direct others to the proxy. So
+//! the proxy connects to the configured provider, and the agent is redirected by its own kind of setting.
 
 mod codex;
 mod opencode;
@@ -17,7 +17,7 @@ use super::address;
 
 /// Longest configuration of an agent that is read, bytes.
 const MAX_FILE: u64 = 4 << 20;
-/// The prefix of such providers' names at the proxy, which names in a policy usually do not have.
+/// The prefix of these providers' names at the proxy, which names in a policy usually do not have.
 const PREFIX: &str = "agent-";
 /// Longest name of a provider at the proxy.
 const MAX_NAME: usize = 32;
@@ -25,25 +25,25 @@ const MAX_NAME: usize = 32;
 /// A provider that an agent's configuration names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::agent) struct Gateway {
-    /// The name at a proxy of the session's own.
+    /// The name at the session's own proxy.
     pub(super) name: String,
-    /// Its URL, to which the agent adds the rest of a path.
+    /// Its URL, to which the agent appends paths.
     pub(super) url: String,
     told: AddressChannel,
 }
 
-/// The way in which an agent learns a provider's address.
+/// The setting by which an agent is told a provider's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum AddressChannel {
-    /// A setting of Codex, by a word of its command.
+    /// A setting of Codex, given as an argument.
     CodexSetting(String),
-    /// A variable.
+    /// An environment variable.
     Variable(&'static str),
-    /// A provider of opencode, by its configuration.
+    /// A provider of opencode, given in its configuration.
     Opencode(String),
 }
 
-/// The reason why an agent's configuration cannot be followed: it would connect to its models unseen.
+/// The reason why an agent's configuration cannot be followed: its requests would not go through the proxy.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// A file cannot be read.
@@ -56,7 +56,7 @@ pub enum GatewayError {
         /// The cause.
         cause: String,
     },
-    /// A URL is none to which the proxy could speak.
+    /// The proxy cannot connect to a URL.
     #[error(
         "{agent} finds its models at {url:?} (`{setting}`), {cause}: its requests would pass mcpmon by. Name a plain URL there"
     )]
@@ -65,12 +65,12 @@ pub enum GatewayError {
         agent: &'static str,
         /// The setting.
         setting: String,
-        /// As it is given, without a password.
+        /// The given URL, without a password.
         url: String,
         /// The defect.
         cause: String,
     },
-    /// A provider that is reached in another way.
+    /// The provider cannot be redirected by a URL.
     #[error(
         "{agent} asks {provider:?} (`{setting}`), which has no URL that could be another: its requests would pass mcpmon by. Choose a provider with a URL"
     )]
@@ -84,21 +84,21 @@ pub enum GatewayError {
     },
 }
 
-/// The circumstances of an agent's start.
+/// The program, arguments and environment of an agent's start.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::agent) struct AgentCircumstances<'a, V> {
     /// Its program.
     pub(in crate::agent) program: &'a OsStr,
     /// Its arguments.
     pub(in crate::agent) arguments: &'a [OsString],
-    /// The variables it has.
+    /// Looks up an environment variable.
     pub(in crate::agent) variable: V,
     /// The working directory.
     pub(in crate::agent) directory: &'a Path,
 }
 
 impl<'a> AgentCircumstances<'a, fn(&str) -> Option<OsString>> {
-    /// With the environment of this process.
+    /// Uses the environment of this process.
     pub(in crate::agent) fn here(program: &'a OsStr, arguments: &'a [OsString], directory: &'a Path) -> Self {
         Self {
             program,
@@ -110,10 +110,10 @@ impl<'a> AgentCircumstances<'a, fn(&str) -> Option<OsString>> {
 }
 
 impl<V: Fn(&str) -> Option<OsString>> AgentCircumstances<'_, V> {
-    /// The providers that its configuration names.
+    /// Returns the providers in the agent's configuration.
     ///
     /// # Errors
-    /// Returns an error if it names one that the proxy cannot speak to.
+    /// Returns an error if the proxy cannot connect to one of them.
     pub(in crate::agent) fn gateways(&self) -> Result<Vec<Gateway>, GatewayError> {
         if let Some(gateway) = codex::gateway(self)? {
             return Ok(vec![gateway]);
@@ -156,7 +156,7 @@ impl Gateway {
     }
 }
 
-/// Returns the name of a provider at the proxy, which is part of a path.
+/// Returns the name of a provider at the proxy; it becomes a part of paths.
 fn name(id: &str) -> String {
     let plain = |c: char| match c.to_ascii_lowercase() {
         c @ ('a'..='z' | '0'..='9' | '-' | '_' | '.') => c,
@@ -166,16 +166,16 @@ fn name(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// The redirection of an agent's providers: variables to set, and words for Codex.
+/// The settings that redirect an agent's providers: variables, and arguments for Codex.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tellings {
-    /// Variables.
+    /// Variables to set.
     pub(super) variables: BTreeMap<&'static str, OsString>,
     /// Settings of Codex.
     pub(super) codex: Vec<String>,
 }
 
-/// Builds the redirection of each provider to its `url`.
+/// Builds the settings that redirect each provider to its `url`.
 pub(super) fn tell(
     gateways: &[Gateway],
     url: impl Fn(&Gateway) -> Option<String>,
@@ -200,7 +200,7 @@ pub(super) fn tell(
     tellings
 }
 
-/// A file's text; `None` where there is no such file.
+/// Reads a text file. Returns `None` if it does not exist.
 fn read(agent: &'static str, path: &Path) -> Result<Option<String>, GatewayError> {
     let unreadable = |cause: String| GatewayError::Unreadable {
         agent,

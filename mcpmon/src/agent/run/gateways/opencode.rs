@@ -1,4 +1,5 @@
-//! opencode: files of several places, and a variable above all of them, say where each provider is.
+//! opencode: the URL of each provider is set in files of several directories, and in a variable that overrides them
+//! all.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -10,18 +11,18 @@ use serde_json::{Map, Value, json};
 use super::{AddressChannel, AgentCircumstances, Gateway, GatewayError, read};
 
 const AGENT: &str = "opencode";
-/// The package that it comes in.
+/// The package of the program.
 const PACKAGE: &str = "opencode-ai";
-/// Launchers whose words name the package.
+/// Launchers that name the package in their arguments.
 const LAUNCHERS: [&str; 4] = ["bunx", "npx", "pnpm", "pnpx"];
-/// The variable with configuration above that of all files.
+/// The variable whose configuration overrides all files.
 pub(super) const CONTENT: &str = "OPENCODE_CONFIG_CONTENT";
-/// The names of its files in a directory, later ones over earlier ones.
+/// The names of its files in a directory; later ones override earlier ones.
 const FILES: [&str; 2] = ["opencode.json", "opencode.jsonc"];
 /// The former name of the file in the user's directory.
 const OLD_FILE: &str = "config.json";
 
-/// The providers whose URL its configuration names; none for another program too.
+/// Returns the providers with a URL in its configuration; none for other programs.
 pub(super) fn gateways<V: Fn(&str) -> Option<OsString>>(
     started: &AgentCircumstances<'_, V>,
 ) -> Result<Vec<Gateway>, GatewayError> {
@@ -66,7 +67,7 @@ pub(super) fn gateways<V: Fn(&str) -> Option<OsString>>(
     Ok(gateways)
 }
 
-/// Its configuration for the variable, with these URLs of providers: over what the variable says already.
+/// Returns the value for the variable: what it has already, overridden by these URLs of providers.
 pub(super) fn content(given: Option<OsString>, urls: &[(&str, String)]) -> String {
     let given = given.and_then(|given| given.into_string().ok());
     let mut content = given
@@ -90,7 +91,7 @@ fn is_started(program: &OsStr, arguments: &[OsString]) -> bool {
     name == AGENT || LAUNCHERS.contains(&name) && arguments.iter().any(is_package)
 }
 
-/// Its files that can be there, the later over the earlier.
+/// Returns the paths of its possible files; later ones override earlier ones.
 fn files<V: Fn(&str) -> Option<OsString>>(started: &AgentCircumstances<'_, V>) -> Vec<PathBuf> {
     let configuration = started.path("XDG_CONFIG_HOME");
     let configuration = configuration.or_else(|| Some(started.home()?.join(".config")));
@@ -120,7 +121,7 @@ fn parsed(text: &str) -> Result<Value, String> {
     serde_json::from_slice(&plain).map_err(|error| error.to_string())
 }
 
-/// Puts one value over another.
+/// Merges a value into another one, and overrides its members.
 fn lay_over(under: &mut Value, over: Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
@@ -136,7 +137,7 @@ fn lay_over(under: &mut Value, over: Value) {
     }
 }
 
-/// A text with `{env:NAME}` replaced by the variable.
+/// Replaces `{env:NAME}` in a text by the variable.
 fn substituted(text: &str, variable: impl Fn(&str) -> Option<OsString>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Launchers that stay: in front of the `PATH` of whoever puts their directory there, without `mcpmon run`.
+//! Installed shims: they stay in a directory that the user puts in front of `PATH`, and work without `mcpmon run`.
 
 use std::{
     env,
@@ -11,36 +11,36 @@ use std::{
 
 use super::{DEFAULT_PATH, INHERITED, InheritedSettings, NAMES, PROGRAM, absolute, invoked};
 
-/// The settings for wrappers that such launchers start.
+/// The settings for wrappers that installed shims start.
 #[derive(Clone, Debug, Default)]
 pub struct ShimSettings {
-    /// `--config`.
+    /// Value of `--config`.
     pub config: Option<PathBuf>,
-    /// `--db`.
+    /// Value of `--db`.
     pub db: Option<PathBuf>,
     /// The daemon's socket.
     pub socket: PathBuf,
 }
 
-/// Launchers that are in place.
+/// The installed shims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledShims {
-    /// The launchers that exist.
+    /// The names that have a shim.
     pub names: Vec<&'static str>,
-    /// True if they are found first.
+    /// True if `PATH` leads to them first.
     pub is_in_front: bool,
 }
 
-/// The reason why launchers cannot be installed or removed.
+/// The reason why shims cannot be installed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// Somebody else's file.
+    /// A file there is not mcpmon's.
     #[error("{} is not mcpmon's: give a directory of its own with --dir", .0.display())]
     NotOurs(PathBuf),
-    /// None is there.
+    /// No shims are installed there.
     #[error("there are no launchers of mcpmon in {}", .0.display())]
     Nothing(PathBuf),
-    /// The system says no.
+    /// A file operation failed.
     #[error("cannot change {path}", path = .path.display())]
     Change {
         /// File or directory.
@@ -62,10 +62,10 @@ pub fn usual_directory() -> Option<PathBuf> {
     data.map(|data| data.join("mcpmon/shims"))
 }
 
-/// Puts launchers that lead to `program` into `directory`: for all that `PATH` has elsewhere, and for nothing else.
+/// Installs shims that lead to `program` in `directory`: one for each launcher that exists elsewhere on `PATH`.
 ///
 /// # Errors
-/// [`InstallError`]; nothing that is not mcpmon's was changed.
+/// [`InstallError`]; no file that is not mcpmon's was changed.
 pub fn install(
     directory: &Path,
     program: &Path,
@@ -116,10 +116,10 @@ fn install_for(
     })
 }
 
-/// Takes the launchers in `directory` away, and the directory where nothing else is in it.
+/// Removes the shims in `directory`, and the directory if it is empty then.
 ///
 /// # Errors
-/// [`InstallError`]; nothing that is not mcpmon's was changed.
+/// [`InstallError`]; no file that is not mcpmon's was changed.
 pub fn remove(directory: &Path, program: &Path) -> Result<(), InstallError> {
     if !directory.join(INHERITED).exists() {
         return Err(InstallError::Nothing(directory.to_owned()));
@@ -137,7 +137,7 @@ pub fn remove(directory: &Path, program: &Path) -> Result<(), InstallError> {
     }
 }
 
-/// Each name with its place in `directory`, none of which is anybody else's.
+/// Returns the path of each shim in `directory`. Returns an error if a file there is not mcpmon's.
 fn links(directory: &Path, program: &Path) -> Result<Vec<(&'static str, PathBuf)>, InstallError> {
     let links: Vec<_> = NAMES.map(|name| (name, directory.join(name))).into();
     let is_ours = |link: &Path| {
@@ -153,7 +153,7 @@ fn links(directory: &Path, program: &Path) -> Result<Vec<(&'static str, PathBuf)
     }
 }
 
-/// Puts what `make` makes in the place of what is there, in one step: somebody may be looking for it.
+/// Makes a file with `make` and renames it to `path` in one step, because another process may look it up at any moment.
 fn put(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), InstallError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
@@ -180,7 +180,7 @@ fn take_away(path: &Path) -> Result<(), InstallError> {
 mod tests {
     use super::*;
 
-    /// A directory with a program called `npx` and one called `uvx`, and what is `PATH` with `shims` in front.
+    /// Makes a directory with programs called `npx` and `uvx`, and a value of `PATH` with `shims` in front of it.
     fn host() -> (tempfile::TempDir, PathBuf, std::ffi::OsString) {
         let root = tempfile::tempdir().expect("a directory");
         let programs = root.path().join("bin");

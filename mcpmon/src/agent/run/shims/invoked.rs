@@ -1,4 +1,5 @@
-//! This program under the name of a launcher: becomes the real one at once, unless that starts an MCP server.
+//! Invocation as a shim: under the name of a launcher, this program executes the real launcher at once, unless that
+//! starts an MCP server.
 
 use std::{
     convert::Infallible,
@@ -28,13 +29,13 @@ use crate::agent::{
     wrap::is_wrapped,
 };
 
-/// Links that are followed: as many as the system follows.
+/// Most links that are followed, as many as the kernel follows.
 const LINKS: usize = 40;
 
-/// The reason why a launcher does not start.
+/// The reason why a launcher is not executed.
 #[derive(Debug, thiserror::Error)]
 pub enum ShimError {
-    /// There is only this one.
+    /// There is no other program of this name.
     #[error("{0}: command not found")]
     NotFound(&'static str),
     /// The program would use another provider than the session's proxy.
@@ -42,13 +43,13 @@ pub enum ShimError {
         "its models are at {0}, as its configuration says, and the LLM proxy of this session does not speak to that: run it as `mcpmon run -- COMMAND`"
     )]
     Unproxied(String),
-    /// Its configuration.
+    /// The agent's configuration cannot be followed.
     #[error(transparent)]
     Gateway(#[from] GatewayError),
     /// The program cannot be executed.
     #[error("cannot execute {}", .program.display())]
     Execute {
-        /// The launcher, or the wrapper in front of it.
+        /// The launcher, or the wrapper.
         program: PathBuf,
         /// The cause.
         #[source]
@@ -57,7 +58,7 @@ pub enum ShimError {
 }
 
 impl ShimError {
-    /// The exit status, as shells have it.
+    /// Returns the exit status, as shells define it.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::NotFound(_) => 127,
@@ -66,7 +67,8 @@ impl ShimError {
     }
 }
 
-/// Becomes the launcher whose name this program was started under; `None` under any other name.
+/// Executes the launcher under whose name this program was started. Returns `None` if that is not the name of a
+/// launcher.
 pub fn run() -> Option<Result<Infallible, ShimError>> {
     let mut words = env::args_os();
     let first = words.next()?;
@@ -85,7 +87,8 @@ fn launch(name: &'static str, first: &OsStr, arguments: &[OsString]) -> Result<I
         Some((launch, inherited)) => wrapper(&launch, &inherited, &real, arguments),
         None => {
             let mut command = Command::new(&real);
-            // Who was called by a path is called by one: it may look beside itself.
+            // A program that is called by a path also gets one as its name, because it may look for files beside
+            // itself.
             if !first.as_encoded_bytes().contains(&b'/') {
                 command.arg0(first);
             }
@@ -102,8 +105,9 @@ fn launch(name: &'static str, first: &OsStr, arguments: &[OsString]) -> Result<I
     Err(ShimError::Execute { program, source })
 }
 
-/// The arguments of a launcher, with what Codex is to be told where it starts that. One that asks another provider than
-/// the session's proxy speaks to does not start: nothing would stand between it and its model.
+/// Returns the arguments of a launcher, with the settings for Codex if it starts that. If Codex is configured for a
+/// provider that the session's proxy does not connect to, it is not started, because its requests would not go through
+/// the proxy.
 fn told_codex(name: &str, arguments: &[OsString], url: &str) -> Result<Vec<OsString>, ShimError> {
     let directory = env::current_dir().unwrap_or_default();
     let gateways = AgentCircumstances::here(name.as_ref(), arguments, &directory).gateways()?;
@@ -117,7 +121,7 @@ fn told_codex(name: &str, arguments: &[OsString], url: &str) -> Result<Vec<OsStr
     Ok(codex::told(name.as_ref(), arguments.to_vec(), &settings))
 }
 
-/// The server that is started, with what its wrapper is to be told.
+/// Returns the server that the command starts, and the settings for its wrapper; `None` if it starts none.
 fn server(
     name: &str,
     arguments: &[OsString],
@@ -125,7 +129,7 @@ fn server(
 ) -> Option<(Launch, InheritedSettings)> {
     let words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
     let argv: Vec<String> = iter::once(name.to_owned()).chain(words).collect();
-    // What a server is told about itself, `--help` too, says nothing: it may serve all the same.
+    // Arguments for the server itself decide nothing, not even `--help`: the server may serve all the same.
     let is_conversation = is_pipe(0) && is_pipe(1) && LaunchRules::hears(&argv);
     if !is_conversation || is_wrapped() {
         return None;
@@ -139,12 +143,12 @@ fn server(
     };
     let search = Search::of_process(inherited.config.clone(), local);
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-    // A mistake in it is told by the wrapper, and must not keep anything else from running.
+    // The wrapper reports a mistake in the configuration; here it must not stop other programs.
     let policy = mcpmon_config::load(&search, trust).map(|loaded| loaded.policy);
     let policy = policy.unwrap_or_default();
     let launch = recognise(&policy, &launch_rules(&policy), &argv)?;
     if !is_told {
-        // Where nobody reads it, the server is wrapped all the same.
+        // If standard error cannot be written, the server is wrapped all the same.
         let _told = writeln!(
             io::stderr(),
             "mcpmon: no readable {INHERITED} beside the launcher {name}: {} is wrapped with the usual configuration, \
@@ -155,7 +159,7 @@ fn server(
     Some((launch, inherited))
 }
 
-/// `mcpmon wrap` in front of the real launcher.
+/// Builds the command that runs the real launcher below `mcpmon wrap`.
 fn wrapper(launch: &Launch, inherited: &InheritedSettings, real: &Path, arguments: &[OsString]) -> Command {
     let own = fs::read_link("/proc/self/exe").ok().filter(|path| path.exists());
     let mut command = Command::new(own.unwrap_or_else(|| "/proc/self/exe".into()));
@@ -179,7 +183,7 @@ pub(super) fn is_there(name: &str, path: &OsStr) -> bool {
     real(name, path).is_some()
 }
 
-/// The first program of this name in `path` that is not mcpmon.
+/// Returns the first program of this name in `path` that is not mcpmon.
 fn real(name: &str, path: &OsStr) -> Option<PathBuf> {
     let is_real =
         |candidate: &PathBuf| is_executable(candidate) && !is_this(candidate) && !is_ours(candidate);
@@ -190,9 +194,8 @@ fn candidates(name: &str, path: &OsStr) -> impl Iterator<Item = PathBuf> {
     env::split_paths(path).map(move |directory| directory.join(name))
 }
 
-/// Returns the settings for wrappers, found beside the launcher that was called, or its link's target, or
-/// another launcher of this program in `path`. The shell may have looked it up there, or a user may have
-/// linked to it.
+/// Returns the settings for wrappers. They are looked for beside the called shim, its link's target, and other shims of
+/// this program in `path`: the shell may have found the shim there, or a user may have linked to it.
 fn told(name: &str, first: &OsStr, path: &OsStr) -> Option<InheritedSettings> {
     let is_path = first.as_encoded_bytes().contains(&b'/');
     let called = is_path.then(|| PathBuf::from(first));
@@ -203,8 +206,7 @@ fn told(name: &str, first: &OsStr, path: &OsStr) -> Option<InheritedSettings> {
         .find_map(|step| serde_json::from_slice(&fs::read(step.with_file_name(INHERITED)).ok()?).ok())
 }
 
-/// Returns the settings of the launchers in front of `PATH`: they hold for wrappers that a client starts by
-/// themselves, too.
+/// Returns the settings of the shims in front of `PATH`; they also apply to wrappers that a client starts directly.
 pub fn inherited() -> InheritedSettings {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut names = [PROGRAM].into_iter().chain(NAMES);
@@ -212,7 +214,7 @@ pub fn inherited() -> InheritedSettings {
     found.unwrap_or_default()
 }
 
-/// Returns whether a path leads to this very program.
+/// Returns whether a path leads to this same program.
 fn is_this(path: &Path) -> bool {
     let file = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
     file(path).is_ok_and(|other| file(Path::new("/proc/self/exe")).is_ok_and(|own| own == other))
@@ -222,20 +224,20 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns whether it is a launcher, of whichever copy of this program: two that took each other for the real
-/// one would start each other for ever.
+/// Returns whether a path leads to a shim of any copy of this program: two copies that took each other for the real
+/// launcher would start each other forever.
 fn is_ours(path: &Path) -> bool {
     steps(path)
         .any(|step| step.file_name() == Some(PROGRAM.as_ref()) || step.with_file_name(INHERITED).exists())
 }
 
-/// A path, and what it links to, one link after the other.
+/// Returns a path and the targets of its links, one after the other.
 fn steps(path: &Path) -> impl Iterator<Item = PathBuf> {
     let target = |link: &PathBuf| Some(link.parent()?.join(fs::read_link(link).ok()?));
     iter::successors(Some(path.to_owned()), target).take(LINKS)
 }
 
-/// Returns whether a descriptor is one end of a pipe, or of what clients use as one.
+/// Returns whether a descriptor is a pipe or a socket, which some clients use as one.
 fn is_pipe(descriptor: u32) -> bool {
     let kind = fs::metadata(format!("/proc/self/fd/{descriptor}")).map(|metadata| metadata.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_socket())
@@ -249,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    /// Pipes aside, which tests have no say in.
+    /// The pipes are not part of this test, because a test cannot choose its own.
     #[test_case("npx -y @modelcontextprotocol/server-memory" => true)]
     #[test_case("npx -y @modelcontextprotocol/server-memory --help" => true; "a word for the server")]
     #[test_case("npx --tag next @modelcontextprotocol/server-memory help" => true; "a last word for the server")]
@@ -296,7 +298,7 @@ mod tests {
         assert!(is_there("npx", &path) && !is_there("npx", shims.as_os_str()) && !is_there("uvx", &path));
     }
 
-    /// As a package and `cargo install` put it there: two files that are not one.
+    /// Two copies of this program, as from a package and from `cargo install`.
     #[test]
     fn a_launcher_of_another_copy_is_not_the_real_one() {
         let root = tempfile::tempdir().expect("a directory");
@@ -320,7 +322,7 @@ mod tests {
         assert_eq!(super::real("npx", &path), Some(real.join("npx")));
     }
 
-    /// The store tells which file was read.
+    /// The store in the settings shows which file was read.
     #[test]
     fn what_a_wrapper_is_told_is_beside_a_launcher() {
         let root = tempfile::tempdir().expect("a directory");

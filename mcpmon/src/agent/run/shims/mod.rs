@@ -1,8 +1,8 @@
-//! Launchers of packages in front of `PATH`: a server that an agent starts by one of them is wrapped by itself. For one
-//! session of `mcpmon run`, or to stay (`installed`).
+//! Shims for launchers of packages, in front of `PATH`: a server that is started by one of them is wrapped without
+//! further configuration. They belong to one session of `mcpmon run`, or stay installed (`installed`).
 //!
-//! Interpreters are not among them: `python3` finds its own files by looking for itself on `PATH`, and build scripts
-//! do the same with `node`. Nor are tools that build more than they launch, such as `npm`.
+//! Interpreters have no shims: `python3` finds its own files by looking itself up on `PATH`, and build scripts do the
+//! same with `node`. Nor have tools that mostly build, such as `npm`.
 
 mod installed;
 mod invoked;
@@ -25,36 +25,36 @@ pub use self::{
 use super::codex;
 use crate::agent::control::DEFAULT_SOCKET;
 
-/// The launchers: each starts a package or an image under its own name. Sorted.
+/// The launchers with shims: each starts a package or an image under its own name. Sorted.
 pub(super) const NAMES: [&str; 9] = [
     "bunx", "docker", "npx", "pipx", "pnpm", "pnpx", "podman", "uv", "uvx",
 ];
 /// The file name of this program.
 const PROGRAM: &str = "mcpmon";
-/// File beside them with what a wrapper is to be told.
+/// File beside the shims with the settings for wrappers.
 const INHERITED: &str = ".mcpmon.json";
-/// Directories that are tried for a free name.
+/// Most names that are tried for a new directory.
 const ATTEMPTS: u32 = 64;
 
-/// The settings that wrappers inherit from `mcpmon run`: clients start servers without most of their
-/// environment.
+/// The settings that wrappers inherit from `mcpmon run`, or from the installation. They are in a file because clients
+/// start servers without most of their environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InheritedSettings {
-    /// The configuration, where one was named.
+    /// The configuration file, if one was named.
     pub config: Option<PathBuf>,
-    /// The store, where one was named.
+    /// The store, if one was named.
     pub db: Option<PathBuf>,
     /// The daemon's socket.
     pub socket: PathBuf,
-    /// True if a configuration in the working directory counts.
+    /// True if a configuration in the working directory may be used.
     pub allow_local_config: bool,
-    /// The URL of OpenAI's models, for agents of this run that take it from their command.
+    /// The URL of OpenAI's models, for agents below this run that take it as an argument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openai: Option<String>,
 }
 
 impl Default for InheritedSettings {
-    /// Outside of `mcpmon run`.
+    /// The settings outside `mcpmon run`.
     fn default() -> Self {
         Self {
             config: None,
@@ -66,12 +66,12 @@ impl Default for InheritedSettings {
     }
 }
 
-/// A directory of launchers, removed with this value.
+/// A directory of shims. Dropping this removes it.
 #[derive(Debug)]
 pub(super) struct Shims(PathBuf);
 
 impl Shims {
-    /// Makes one that nobody else can write to.
+    /// Makes a directory of shims that only this user can write to.
     pub(super) fn make(inherited: &InheritedSettings) -> io::Result<Self> {
         let own = fs::read_link("/proc/self/exe")?;
         let above = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -79,7 +79,7 @@ impl Shims {
             .filter(|path| path.is_absolute() && path.is_dir())
             .unwrap_or_else(std::env::temp_dir);
         let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-        // Whoever looks whether there is one must not find one that is not.
+        // A program that only checks whether a launcher exists must not find a shim without one.
         let agents = inherited.openai.is_some().then_some(codex::PROGRAM);
         let names = NAMES.into_iter().chain(agents);
         let names = names.filter(|name| invoked::is_there(name, &path));
@@ -98,12 +98,12 @@ impl Shims {
             let path = above.join(format!("mcpmon-shims-{pid}-{taken}"));
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => break Self(path),
-                // Of a process that had this number before, or of somebody who guessed it.
+                // The directory is left over from a process with the same id, or another user made it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && taken < ATTEMPTS => taken += 1,
                 Err(error) => return Err(error),
             }
         };
-        // Under its own name it is found where there is no launcher.
+        // Under its own name the program is found even if there are no launchers.
         for name in names.chain([PROGRAM]) {
             symlink(own, shims.0.join(name))?;
         }
@@ -111,7 +111,7 @@ impl Shims {
         Ok(shims)
     }
 
-    /// `path` with this directory in front.
+    /// Returns `path` with this directory in front.
     pub(super) fn in_front_of(&self, path: Option<OsString>) -> OsString {
         let mut joined = self.0.clone().into_os_string();
         joined.push(":");
@@ -131,7 +131,7 @@ impl Drop for Shims {
 /// The search path if `PATH` is unset.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The same from wherever it is read.
+/// Makes the paths absolute, because wrappers run in other directories.
 fn absolute(inherited: &InheritedSettings) -> io::Result<InheritedSettings> {
     let absolute = |path: &Option<PathBuf>| path.as_ref().map(std::path::absolute).transpose();
     Ok(InheritedSettings {
