@@ -11,7 +11,8 @@ usage() {
 usage: install.sh [--prefix DIR] [--no-service] [--start]
        install.sh --uninstall [--prefix DIR] [--purge]
 
-  --prefix DIR   where programs and manual pages go; /usr/local by default
+  --prefix DIR   where programs and manual pages go; /usr/local by default;
+                 a directory that a symbolic link leads to goes by its own name
   --no-service   install no unit of systemd and no group
   --start        start the service, now and at each boot
   --uninstall    stop the service, take what it keeps in the kernel away, remove the files
@@ -57,16 +58,34 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-case $prefix in
-    /usr) fail "/usr belongs to the distribution's packages: use the .deb or the .rpm, or another prefix" 2 ;;
-    # The unit names it, and systemd reads more characters than these as something else. What is there can be removed.
-    *[!A-Za-z0-9/._+-]*)
-        [ "$uninstall" = yes ] || fail "--prefix may have letters, digits and / . _ + - only: $prefix" 2
-        ;;
-    */ | *//* | */./* | */../* | */. | */..) fail "--prefix needs a path without empty parts, . and .. : $prefix" 2 ;;
-    /*) ;;
-    *) fail "--prefix needs an absolute path" 2 ;;
-esac
+
+check_prefix() {
+    case $prefix in
+        /) fail "--prefix needs a directory below the root" 2 ;;
+        /usr) fail "/usr belongs to the distribution's packages: use the .deb or the .rpm, or another prefix" 2 ;;
+        # The unit names it, and systemd reads more characters than these as something else. What is there can be removed.
+        *[!A-Za-z0-9/._+-]*)
+            [ "$uninstall" = yes ] || fail "--prefix may have letters, digits and / . _ + - only: $prefix" 2
+            ;;
+        */ | *//* | */./* | */../* | */. | */..) fail "--prefix needs a path without empty parts, . and .. : $prefix" 2 ;;
+        /*) ;;
+        *) fail "--prefix needs an absolute path" 2 ;;
+    esac
+}
+
+# The same directory by its own name, without symbolic links: AppArmor knows files by that. Below DESTDIR they lead to where they
+# are not to.
+own_name() {
+    if [ -n "$root" ]; then
+        printf '%s\n' "$1"
+    else
+        readlink -m -- "$1"
+    fi
+}
+
+check_prefix
+prefix=$(own_name "$prefix")
+check_prefix
 [ "$purge" = no ] || [ "$uninstall" = yes ] || fail "--purge goes with --uninstall" 2
 [ "$start" = no ] || [ "$service" = yes ] || fail "--start does not go with --no-service" 2
 
@@ -177,7 +196,9 @@ name_files() {
 # Removes what an earlier version installed and this one does not.
 discard_former() {
     while read -r file; do
-        grep -q -x -F -- "$file" "$root$list.new" || discard "$file"
+        # A list of before may have the prefix by a link's name.
+        named=$(own_name "$(dirname -- "$file")")/$(basename -- "$file")
+        grep -q -x -F -e "$file" -e "$named" -- "$root$list.new" || discard "$file"
     done <"$root$list"
     mv -f -- "$root$list.new" "$root$list"
 }
