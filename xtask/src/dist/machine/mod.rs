@@ -46,18 +46,19 @@ struct Machine {
     forms: &'static str,
 }
 
+/// The shorter one first: what is wrong with both is told sooner.
 const MACHINES: [Machine; 2] = [
-    Machine {
-        module: "apparmor",
-        packages: "apparmor",
-        parameters: "rdinit=/usr/lib/systemd/systemd",
-        forms: "deb rpm tar",
-    },
     Machine {
         module: "selinux",
         packages: "selinux-policy-default,selinux-utils,policycoreutils",
         parameters: "rdinit=/packages/selinux.sh security=selinux enforcing=1",
         forms: "deb tar",
+    },
+    Machine {
+        module: "apparmor",
+        packages: "apparmor",
+        parameters: "rdinit=/usr/lib/systemd/systemd",
+        forms: "deb rpm tar",
     },
 ];
 
