@@ -1,7 +1,8 @@
 //! Access to a store: modes and group of its files, and checks that refuse unsafe paths.
 //!
-//! The file itself may be no symbolic link and must be ours; its directory must be ours or root's and not
-//! writable by everyone, unless sticky. Then nobody else can put another file in its place.
+//! The file may not be a symbolic link and must belong to the user of this process. Its directory must belong to the
+//! same user or to root, and may not be writable by everyone, unless it is sticky. So no other user can replace the
+//! file.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
@@ -21,8 +22,8 @@ const STICKY: u32 = 0o1000;
 /// The users who may read a store besides its owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Group that may read it, given to the directory made for it and to its files; `None` for nobody but the owner
-    /// and whoever could read it before.
+    /// The group that may read the store; it is set on the files, and on a directory that is created for them. `None`
+    /// if only the owner may, and those who could read them before.
     pub group: Option<u32>,
 }
 
@@ -45,7 +46,7 @@ pub enum AccessError {
         path: PathBuf,
         /// Its owner.
         owner: u32,
-        /// Our user id.
+        /// The user of this process.
         us: u32,
     },
     /// Everyone can replace files in the directory.
@@ -56,7 +57,7 @@ pub enum AccessError {
     Io {
         /// The operation that failed.
         what: &'static str,
-        /// On what.
+        /// The path of the operation.
         path: PathBuf,
         /// The cause.
         #[source]
@@ -65,7 +66,7 @@ pub enum AccessError {
 }
 
 impl Access {
-    /// Makes the directory and an empty file where they are missing, and returns the path with no links in it.
+    /// Creates the directory and an empty file if they are missing. Returns the path with all links resolved.
     pub(super) fn prepare(self, path: &Path) -> Result<PathBuf, AccessError> {
         let path = self.place(path)?;
         self.make_file(&path)?;
@@ -73,7 +74,7 @@ impl Access {
         Ok(path)
     }
 
-    /// Makes the directory where it is missing, and returns the path with no links in it.
+    /// Creates the directory if it is missing. Returns the path with all links resolved.
     pub(super) fn place(self, path: &Path) -> Result<PathBuf, AccessError> {
         let name = path
             .file_name()
@@ -90,7 +91,7 @@ impl Access {
         Ok(directory.join(name))
     }
 
-    /// Sets mode and group of a store's files that are there.
+    /// Sets mode and group of the existing files of a store.
     pub(super) fn apply(self, path: &Path) -> Result<(), AccessError> {
         for suffix in ["", "-wal", "-shm"] {
             let mut file = path.as_os_str().to_owned();
@@ -103,7 +104,7 @@ impl Access {
         Ok(())
     }
 
-    /// Sets mode and group of one more file beside a store.
+    /// Sets mode and group of another file next to a store.
     pub(super) fn apply_to(self, path: &Path) -> Result<(), AccessError> {
         self.set(path, FILE_MODE)
     }
@@ -124,7 +125,8 @@ impl Access {
             .mode(FILE_MODE & OWNER)
             .open(path);
         match created {
-            // Closed before SQLite opens it: closing any descriptor of a file drops the process's locks on it.
+            // Closed before SQLite opens it, because closing any descriptor of a file releases the process's locks on
+            // it.
             Ok(file) => {
                 drop(file);
                 self.set(path, FILE_MODE)
@@ -134,11 +136,12 @@ impl Access {
         }
     }
 
-    /// The umask applies when a file is made, so the mode is set afterwards.
+    /// Sets mode and group. The umask applies when a file is created, so the mode is set afterwards.
     fn set(self, path: &Path, mode: u32) -> Result<(), AccessError> {
         let mode = match self.group {
             Some(_) => mode,
-            // A person's own group may be shared with others; a daemon's store stays as the daemon made it.
+            // The permissions are only reduced: a user's own group may have other members, and the daemon's store keeps
+            // the mode that the daemon set.
             None => {
                 let before = fs::metadata(path).map_err(failed("look at", path))?.mode();
                 let mode = mode & (before | OWNER);

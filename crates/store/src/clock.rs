@@ -1,9 +1,9 @@
-//! Trust in the clock, checked before anything is removed for its age: a clock that was set forward makes
-//! everything old at once.
+//! Trust in the clock, checked before anything is removed for its age: if the clock was set forward, everything looks
+//! old.
 //!
-//! The time since boot goes on whatever the clock is set to. Where the clock is ahead of what both told last, nothing is
-//! removed for its age until the clock has gone on as it should for a day: one that was set by mistake is noticed and put
-//! right before that.
+//! The time since boot does not depend on the clock. If the clock is ahead of what both showed at the last check,
+//! nothing is removed for its age until the clock has run regularly for a day: a wrong clock is noticed and corrected
+//! before that.
 
 use std::{fs, time::Duration};
 
@@ -11,16 +11,17 @@ use mcpmon_model::Timestamp;
 use nix::time::{ClockId, clock_gettime};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-/// The time a clock that jumped has to run regularly before it is trusted.
+/// The time for which a clock that jumped has to run regularly before it is trusted.
 const PROOF: i64 = 24 * HOUR;
-/// The time the clock may gain during one boot: it is slewed, and the clocks are read a moment apart.
+/// The time that the clock may gain during one boot, because it is slewed, and both clocks are not read at the same
+/// moment.
 const DRIFT: i64 = 5 * 60 * SECOND;
-/// The time a host may be off without doubt, such as holidays.
+/// The time for which a host may be off without doubts about its clock, such as holidays.
 const OFF: i64 = 21 * 24 * HOUR;
 const HOUR: i64 = 3600 * SECOND;
 const SECOND: i64 = 1_000_000_000;
 
-/// The time since boot, and of which boot.
+/// The time since boot, and the id of the boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Uptime {
     boot: String,
@@ -30,7 +31,7 @@ pub(super) struct Uptime {
 /// The trust in the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Belief {
-    /// True if what it says makes anything old.
+    /// True if the clock is trusted to tell what is old.
     pub(super) is_believed: bool,
     /// The size of the latest jump.
     pub(super) jump: Option<Duration>,
@@ -51,7 +52,7 @@ impl Uptime {
     }
 }
 
-/// Looks at the clock, and remembers what it says.
+/// Checks the clock, and stores both times for the next check.
 pub(super) fn look(connection: &Connection, now: Timestamp, uptime: &Uptime) -> rusqlite::Result<Belief> {
     let last = connection
         .prepare_cached("SELECT wall, boot, uptime, doubted FROM clock WHERE only = 1")?
@@ -128,7 +129,7 @@ mod tests {
             (days + 24, "a", 25),
         ];
         assert_eq!(believed(&jumped), [true, false, false, true]);
-        // Put right again, and set once more.
+        // The clock is corrected, and set forward again.
         let again = [(0, "a", 1), (days, "a", 1), (1, "a", 2), (days, "a", 3)];
         assert_eq!(believed(&again), [true, false, false, false]);
     }

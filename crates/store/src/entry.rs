@@ -1,4 +1,4 @@
-//! Entries: the items that are recorded, in a store or by the process that has one.
+//! Entries: what a recorder writes to a store or sends to the process that has the store.
 
 use std::time::Duration;
 
@@ -13,51 +13,51 @@ use super::{
     clock::Uptime, retention::RetentionLimits,
 };
 
-/// Something to keep, or to keep no longer.
+/// Something to store or to remove.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoreEntry {
     /// An event.
     Event(StoredEvent),
-    /// An event that was rescued from a process that was killed; it may be there already.
+    /// An event that was rescued from the journal of a killed process; it may be stored already.
     Rescued(StoredEvent),
-    /// A definition, as it was seen.
+    /// A definition, as it was listed.
     Definition(DefinitionRecord),
-    /// A definition to forget.
+    /// A definition to remove.
     ForgetDefinition(DefinitionKey),
     /// A call that a process holds until a person answers.
     HoldCall(ProcessId, Box<HeldCall>),
-    /// A held call of a server for whose answer nobody waits any longer, by its id.
+    /// A held call of a server whose client no longer waits, by its id.
     ReleaseCall(PinKey, String),
     /// Recent calls of a session, for the rules over several servers.
     Recent(SessionId, Box<Recent>),
-    /// A result that nobody read yet for what is sensitive in it; kept as it is known.
+    /// A result that was not searched for sensitive content yet; it is stored once it was.
     Unread(SessionId, Box<RecentOutput>, Box<str>),
     /// A server left its session.
     Leave(Timestamp, SessionMember),
-    /// A pin, over the one of its key, set and part.
+    /// A pin; it replaces one with the same key, set and part.
     PutPin(BinaryPin),
-    /// Every pin of a server, to forget.
+    /// A server whose pins are all to be removed.
     DeletePins(ServerId),
-    /// One set of pins, to forget.
+    /// A set of pins to be removed.
     DeletePinSet(PinKey, u32),
     /// The servers that the configuration declares now.
     Declare(Vec<DeclaredServer>),
-    /// No server is taken for running any more.
+    /// No server is known to be running.
     ForgetRunning,
-    /// A daemon watches.
+    /// The time in which a daemon has watched the host.
     Watch(Span),
-    /// The state of events for an outlet that posts them.
+    /// The state of the backlog of an outlet that posts events.
     Unposted(UnpostedEvents),
     /// Another policy is in force.
     PolicyChanged,
     /// A body of an exchange with a model.
     Body(Box<SealedBody>),
-    /// Bodies are kept no longer than this.
+    /// Bodies are kept at most this long.
     ShortenBodies(Duration),
 }
 
 impl StoreEntry {
-    /// The event, where it is one that is new.
+    /// Returns the event, if this is a new one.
     pub(super) const fn event(&self) -> Option<&StoredEvent> {
         if let Self::Event(event) = self {
             Some(event)
@@ -66,7 +66,7 @@ impl StoreEntry {
         }
     }
 
-    /// The event, where it is one, new or rescued.
+    /// Returns the event, if this is a new or rescued one.
     pub(super) const fn any_event(&self) -> Option<&StoredEvent> {
         if let Self::Event(event) | Self::Rescued(event) = self {
             Some(event)
@@ -76,25 +76,25 @@ impl StoreEntry {
     }
 }
 
-/// The state of events for an outlet that posts them. Those that it has not acknowledged are kept in the store.
+/// The state of an outlet's backlog. Events that its receiver has not acknowledged are kept in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnpostedEvents {
-    /// The outlet's name. What another one has still to post is not touched.
+    /// The outlet's name. The backlogs of other outlets are not changed.
     pub outlet: &'static str,
     /// Events that are still to be posted.
     pub waiting: Vec<(Uuid, Timestamp)>,
-    /// The time from which another process may post them: the claiming process extends it while it lives.
+    /// The time from which another process may post them; the claiming process extends it while it is alive.
     pub claimed_until: Timestamp,
-    /// Events that its receiver acknowledged, or refused for good.
+    /// Events that the receiver acknowledged or refused for good.
     pub settled: Vec<Uuid>,
 }
 
-/// Events that a process claimed to post them.
+/// Events that a process has claimed in order to post them.
 #[derive(Debug, Default)]
 pub struct ClaimedPosts {
-    /// The oldest ones that nobody else posts.
+    /// The oldest events that no other process has claimed.
     pub events: Vec<StoredEvent>,
-    /// Events that no longer wait: there were too many, or retention removed them.
+    /// Events that were removed unposted: there were too many, or retention removed them.
     pub lost: u64,
 }
 
@@ -104,7 +104,7 @@ pub enum PruneProgress {
     /// The limits are met.
     #[default]
     Done,
-    /// There is more to remove, when nothing else waits.
+    /// There is more to remove, when nothing else is to be done.
     More,
 }
 
@@ -113,43 +113,44 @@ pub enum PruneProgress {
 pub struct PruneCount {
     /// The progress.
     pub progress: PruneProgress,
-    /// Events that were older than `record.retention`.
+    /// Events that were removed because they were older than `record.retention`.
     pub aged: u64,
-    /// Events that made room within `record.max_size`.
+    /// Events that were removed to keep within `record.max_size`.
     pub oversize: u64,
-    /// The jump of the clock since the last time: nothing is removed for its age for a while.
+    /// The clock has jumped since the last check: nothing is removed for its age for a while.
     pub jump: Option<Duration>,
 }
 
 /// The destination to which a recorder's writer takes entries.
 pub trait Destination: Send {
-    /// Does with `entries` what is to be done once, however often they are taken there before they are kept.
+    /// Prepares `entries`, once, even if storing them is then tried several times.
     fn prepare(&mut self, entries: Vec<StoreEntry>) -> Vec<StoreEntry> {
         entries
     }
 
-    /// Keeps `entries`, in their order: all of them, or none.
+    /// Stores `entries` in their order: all of them, or none.
     ///
     /// # Errors
-    /// Returns an error if it cannot; [`StoreError::is_transient`] says whether it is worth trying again.
+    /// Returns an error if that fails; [`StoreError::is_transient`] says whether it may be tried again.
     fn keep(&mut self, entries: &[StoreEntry]) -> Result<(), StoreError>;
 
-    /// Removes some of what the limits forbid.
+    /// Removes some of what exceeds the limits.
     ///
     /// # Errors
-    /// Returns an error if it cannot.
+    /// Returns an error if that fails.
     fn prune(&mut self, limits: RetentionLimits, now: Timestamp) -> Result<PruneCount, StoreError>;
 
-    /// Returns whether [`StoreEntry::Unposted`] is kept here, so that an event that was not posted is posted
+    /// Returns whether [`StoreEntry::Unposted`] is stored here, so that events that could not be posted are posted
     /// later.
     fn keeps_unposted(&self) -> bool {
         false
     }
 
-    /// Claims events that the receiver of `outlet` has not acknowledged and that no living process posts, at most `max`.
+    /// Claims events that the receiver of `outlet` has not acknowledged and that no living process is posting, at most
+    /// `max`.
     ///
     /// # Errors
-    /// Returns an error if it cannot.
+    /// Returns an error if that fails.
     fn claim_unposted(
         &mut self,
         _outlet: &str,
@@ -159,7 +160,7 @@ pub trait Destination: Send {
         Ok(ClaimedPosts::default())
     }
 
-    /// Gives back the memory that only the next entries need: for some time there were none.
+    /// Frees memory that is only needed for new entries, because none came for some time.
     fn rest(&mut self) {}
 }
 

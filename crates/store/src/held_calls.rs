@@ -5,29 +5,30 @@ use rusqlite::{Connection, Row, params, types::Type};
 
 use super::{name, parse_name};
 
-/// The time, in nanoseconds, for which a call is kept that nobody took back after its end: its process was killed.
+/// The time after its end, in nanoseconds, for which a call is kept if its process was killed before it released the
+/// call.
 const REMEMBERED: i64 = 24 * 3_600_000_000_000;
-/// Rows that are kept; the oldest go first.
+/// Most rows that are kept; beyond it, the oldest are removed.
 const MAX_ROWS: u32 = 10_000;
-/// Answers of one session and server that are read.
+/// Most answers that are read for one session and server.
 const MAX_ANSWERS: u32 = 1_000;
 
 /// The result of answering a held call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answering {
-    /// The answer is kept; the process that holds the call hears of it.
+    /// The answer is stored; the process that holds the call gets it.
     Answered(Box<HeldCall>),
-    /// No call of this id waits.
+    /// No call with this id is held.
     Unknown,
-    /// More than one id begins so.
+    /// More than one id begins with these digits.
     Ambiguous,
-    /// Somebody answered before.
+    /// The call was answered before.
     Known(AnsweredCall),
-    /// Nobody waits for the answer any longer.
+    /// The client no longer waits.
     Late,
 }
 
-/// Keeps a call that `process` holds.
+/// Stores a call that `process` holds.
 pub(super) fn put(connection: &Connection, process: ProcessId, held: &HeldCall) -> rusqlite::Result<()> {
     forget_old(connection, held.since)?;
     connection
@@ -53,7 +54,7 @@ pub(super) fn put(connection: &Connection, process: ProcessId, held: &HeldCall) 
     Ok(())
 }
 
-/// Removes what nobody asks for any more: calls whose processes were killed, and answers for sessions that are over.
+/// Removes rows that are not needed any longer: calls of killed processes, and answers for sessions that are over.
 fn forget_old(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
     connection
         .prepare_cached("DELETE FROM held_calls WHERE expires < ?1 AND answer IS NOT 'session'")?
@@ -72,7 +73,7 @@ fn forget_old(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Nobody waits for the answer any longer. An answer for the whole session stays.
+/// Removes a call whose client no longer waits. An answer for the whole session is kept.
 pub(super) fn release(connection: &Connection, identity: &PinKey, id: &str) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -103,7 +104,7 @@ pub(super) fn waiting(
         .collect()
 }
 
-/// Keeps a person's answer to the call whose id begins with `digits`.
+/// Stores a person's answer to the call whose id begins with `digits`.
 pub(super) fn answer(
     connection: &Connection,
     now: Timestamp,
@@ -185,7 +186,7 @@ fn call(row: &Row<'_>, column: usize) -> rusqlite::Result<HeldCall> {
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
 }
 
-/// The answer in this column, and the person in the next one.
+/// Returns the answer in this column, and the person in the next one.
 fn answered(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<(CallAnswer, String)>> {
     let Some(answer) = row.get::<_, Option<String>>(column)? else {
         return Ok(None);

@@ -1,12 +1,12 @@
-//! The kill switch as it is kept: it outlives a restart.
+//! The kill switches in the store, so that they survive a restart.
 
 use mcpmon_model::{Kill, Kills, MAX_KILLED_SESSIONS, SessionId, Timestamp};
 use rusqlite::{Connection, params};
 
-/// Name of the whole host; no session is called so.
+/// The name that stands for the whole host; no session has it.
 const HOST: &str = "";
 
-/// Everything that is stopped.
+/// Returns the kill switches in force.
 pub(super) fn load(connection: &Connection) -> rusqlite::Result<Kills> {
     let mut kills = Kills::default();
     let mut statement = connection.prepare_cached("SELECT scope, set_by, set_at FROM kills LIMIT ?1")?;
@@ -26,7 +26,7 @@ pub(super) fn load(connection: &Connection) -> rusqlite::Result<Kills> {
     Ok(kills)
 }
 
-/// Stops a session, or with `None` the host; `false` where as many sessions are stopped as can be.
+/// Stops a session, or the host if `scope` is `None`. Returns `false` if too many sessions are stopped already.
 pub(super) fn set(connection: &Connection, scope: Option<&SessionId>, kill: &Kill) -> rusqlite::Result<bool> {
     let stopped: u32 = connection.query_row("SELECT count(*) FROM kills", [], |row| row.get(0))?;
     if scope.is_some() && stopped >= MAX_KILLED_SESSIONS {
@@ -38,7 +38,7 @@ pub(super) fn set(connection: &Connection, scope: Option<&SessionId>, kill: &Kil
     Ok(true)
 }
 
-/// Lets it go on; `false` where it was not stopped.
+/// Lifts a kill switch. Returns `false` if there was none.
 pub(super) fn lift(connection: &Connection, scope: Option<&SessionId>) -> rusqlite::Result<bool> {
     let lifted = connection
         .prepare_cached("DELETE FROM kills WHERE scope = ?1")?

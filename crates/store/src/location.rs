@@ -1,4 +1,4 @@
-//! The place of a store: a daemon that works with a standby store moves to its own while others write.
+//! The location of a store. A daemon that began with a standby store moves to its own store while other threads write.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,7 +14,7 @@ pub struct StoreLocation(Arc<SharedLocation>);
 #[derive(Debug)]
 struct SharedLocation {
     place: RwLock<LocationState>,
-    /// Other processes map it: it stays where it was when they began.
+    /// The file stays where it was at the start, because other processes have mapped it.
     generation: PathBuf,
 }
 
@@ -42,33 +42,33 @@ impl StoreLocation {
         }))
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> PathBuf {
         self.hold().path.clone()
     }
 
-    /// The file whose number rises when anything changes that other processes hold.
+    /// Returns the file with a number that rises when shared state changes.
     pub fn generation(&self) -> &Path {
         &self.0.generation
     }
 
-    /// The size in bytes that the store may reach where `max_size` is meant for it.
+    /// Returns the size in bytes that the store may reach, if the configuration allows `max_size`.
     pub(super) fn max_size(&self, max_size: u64) -> u64 {
         self.hold()
             .max_size
             .map_or(max_size, |standby| standby.min(max_size))
     }
 
-    /// The place, which stays the same until the guard is dropped.
+    /// Returns the location, which cannot change until the guard is dropped.
     pub(super) fn hold(&self) -> RwLockReadGuard<'_, LocationState> {
-        // What a panic could leave behind is a whole place.
+        // A poisoned lock is used anyway: the location is replaced as a whole.
         self.0.place.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves to `path` once nobody writes, and after `finish` succeeded, during which nobody begins to.
+    /// Changes the location to `path`, after `finish` succeeded. No thread writes to the store meanwhile.
     ///
     /// # Errors
-    /// Returns the error of `finish`; then nothing moves.
+    /// Returns the error of `finish`; the location is unchanged then.
     pub fn move_to<T, E>(&self, path: &Path, finish: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let mut place = self.0.place.write().unwrap_or_else(PoisonError::into_inner);
         let finished = finish()?;

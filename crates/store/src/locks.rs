@@ -2,23 +2,23 @@
 
 use std::{thread, time::Duration};
 
-/// Looks at it before it is given up: two seconds of them, and half a second where somebody waits.
+/// Attempts before giving up: they take two seconds, and half a second if a caller waits for the result.
 const LOOKS: i32 = 343;
 const LOOKS_MEANWHILE: i32 = 193;
 /// The slack of the kernel's timers, nanoseconds: by default it is as long as most locks are held.
 const SLACK: u64 = 1_000;
 
-/// Returns whether to look again, after a pause.
+/// Waits for a moment. Returns whether to try again.
 pub(super) fn look_again(looks: i32) -> bool {
     looks_again(looks, LOOKS)
 }
 
-/// The same where somebody waits.
+/// Waits for a moment. Returns whether to try again, if a caller waits for the result.
 pub(super) fn look_again_meanwhile(looks: i32) -> bool {
     looks_again(looks, LOOKS_MEANWHILE)
 }
 
-/// Has this thread woken in time, for it is the one that waits.
+/// Makes the kernel wake this thread on time, because a caller waits for it.
 pub(super) fn wake_in_time() {
     if let Err(error) = nix::sys::prctl::set_timerslack(SLACK) {
         tracing::debug!(%error, "waits for the store are longer than they need be");

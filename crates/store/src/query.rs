@@ -1,4 +1,4 @@
-//! Queries of events by values: every parameter is bound, none is part of the statement's text.
+//! Queries of events by values. Every value is a bound parameter; none is part of the statement's text.
 
 use std::sync::LazyLock;
 
@@ -15,27 +15,27 @@ use super::{
 /// The conditions on listed events; an empty filter lists all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of these types; of any, where there are none.
+    /// Events of one of these types; of any type if empty.
     pub types: Vec<String>,
-    /// Of any of these sessions; of any or none, where there are none.
+    /// Events of one of these sessions; of any or no session if empty.
     pub sessions: Vec<String>,
-    /// Of this server.
+    /// Events of this server.
     pub server: Option<String>,
-    /// About this tool.
+    /// Events about this tool.
     pub tool: Option<String>,
-    /// Of this call, by the id of another layer: the client's id of the call, or a W3C trace id.
+    /// Events of this call, by the id of another layer: the model's id of the call, or a W3C trace id.
     pub trace: Option<String>,
-    /// With this action.
+    /// Events with this action.
     pub action: Option<Action>,
-    /// At least this bad.
+    /// Events of at least this severity.
     pub severity: Option<Severity>,
-    /// Not before.
+    /// Events at or after this time.
     pub since: Option<Timestamp>,
-    /// Before.
+    /// Events before this time.
     pub until: Option<Timestamp>,
-    /// Of this process.
+    /// Events of this process.
     pub pid: Option<u32>,
-    /// Of the containers whose id starts so.
+    /// Events of containers whose id begins with this.
     pub container: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Position {
     pub(super) at: Timestamp,
 }
 
-/// The positions of events that match and were not read yet: a million of them take 16 MB.
+/// The positions of matching events that were not read yet: a million of them take 16 MB.
 #[derive(Clone, Debug, Default)]
 pub struct EventPositions(pub(super) Vec<Position>);
 
@@ -63,19 +63,19 @@ impl EventPositions {
         self.0.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no positions.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Leaves out what was recorded before the newest `limit`, and says whether there was any.
+    /// Removes all but the newest `limit` positions. Returns whether any were removed.
     pub fn keep_newest(&mut self, limit: u32) -> bool {
         let beyond = self.0.len().saturating_sub(limit as usize);
         self.0.drain(..beyond);
         beyond > 0
     }
 
-    /// In the order in which they happened: each process records when it finds time to.
+    /// Sorts by the time of the events: processes record at different times, so positions can differ from that order.
     pub fn sort_by_time(&mut self) {
         self.0
             .sort_unstable_by_key(|position| (position.at, position.seq));
@@ -95,7 +95,7 @@ pub(super) fn events(
     Ok(events)
 }
 
-/// The event of this identity. Its time is in its id: the index over times finds it.
+/// Returns the event with this id. The id contains the time, so the index over times finds the event.
 pub(super) fn event(connection: &Connection, id: Uuid) -> rusqlite::Result<Option<StoredEvent>> {
     let Some(milliseconds) = milliseconds(id) else {
         return Ok(None);
@@ -113,7 +113,7 @@ pub(super) fn event(connection: &Connection, id: Uuid) -> rusqlite::Result<Optio
         .optional()
 }
 
-/// The time in a UUIDv7, of which an event can be.
+/// Returns the time in a UUIDv7, in milliseconds, if it can be that of an event.
 fn milliseconds(id: Uuid) -> Option<i64> {
     let (seconds, nanoseconds) = id
         .get_timestamp()
@@ -126,7 +126,7 @@ fn milliseconds(id: Uuid) -> Option<i64> {
     (milliseconds < i64::MAX / 1_000_000).then_some(milliseconds)
 }
 
-/// The event at a position, unless retention removed it.
+/// Returns the event at a position, unless retention removed it.
 pub(super) fn event_at(connection: &Connection, seq: i64) -> rusqlite::Result<Option<StoredEvent>> {
     static SELECT: LazyLock<String> =
         LazyLock::new(|| format!("SELECT {} FROM events WHERE seq = ?1", row::COLUMNS));
@@ -166,8 +166,8 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// First and last position of what happened in the time that the filter names, as the index over times alone tells it;
-/// `Some(None)` where it names none, `None` where nothing happened then.
+/// Returns the first and last position in the time range of the filter, found by the index over times alone. Returns
+/// `Some(None)` if the filter has no time range, and `None` if there are no events in the range.
 #[expect(
     clippy::option_option,
     reason = "no bound, and nothing within the bound, are two things"
@@ -186,7 +186,7 @@ fn within(connection: &Connection, filter: &Filter) -> rusqlite::Result<Option<O
         })
 }
 
-/// Returns the conditions that an index answers: of each group at least one must hold.
+/// Returns the conditions that an index can answer. Of each group at least one must hold.
 fn conditions(filter: &Filter) -> Vec<Vec<Condition>> {
     let any_of = |text, values: &[String]| {
         let values = values.iter().cloned();
@@ -197,7 +197,7 @@ fn conditions(filter: &Filter) -> Vec<Vec<Condition>> {
         conditions.collect::<Vec<_>>()
     };
     let action = filter.action.filter(|action| *action != Action::Allow);
-    // What holds for fewer events comes first. Texts are as the indexes have them.
+    // The conditions that match the fewest events come first. The texts are those of the indexes.
     let mut groups = vec![
         trace(filter),
         one("pid = ?1", filter.pid.map(Value::from)),
@@ -241,7 +241,7 @@ fn trace(filter: &Filter) -> Vec<Condition> {
     let Some(trace) = &filter.trace else {
         return Vec::new();
     };
-    // A header bears the id between a version and two more numbers.
+    // A `traceparent` header has the id between a version and two more numbers.
     let id = trace.split('-').nth(1).unwrap_or(trace).to_ascii_lowercase();
     vec![
         Condition::new("data ->> '$.tool_call_id' = ?1", trace.clone()),
@@ -252,7 +252,7 @@ fn trace(filter: &Filter) -> Vec<Condition> {
     ]
 }
 
-/// The conditions that no index answers: events that meet the rest are read to check them.
+/// The conditions that no index can answer: they are checked in the rows that meet the other conditions.
 struct RemainingConditions {
     select: String,
     values: Vec<Value>,
@@ -285,7 +285,7 @@ impl RemainingConditions {
         Self { select, values }
     }
 
-    /// Returns the time of the event at a position, if it meets them.
+    /// Returns the time of the event at a position, if the event meets the conditions.
     fn time_of(&self, connection: &Connection, seq: i64) -> rusqlite::Result<Option<Timestamp>> {
         let mut select = connection.prepare_cached(&self.select)?;
         let seq = Value::from(seq);
@@ -295,7 +295,7 @@ impl RemainingConditions {
     }
 }
 
-/// The highest position ever given.
+/// Returns the highest position ever assigned.
 pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
     connection
         .query_row(

@@ -1,4 +1,4 @@
-//! A store opened for reading only: beside a running daemon, after it, and without rights to its directory.
+//! A store opened for reading only: while a daemon writes it, after the daemon, or without rights to its directory.
 
 use std::{
     fs,
@@ -42,7 +42,7 @@ pub struct StoreReader {
 /// The view of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
-    /// The view includes later writes.
+    /// Later writes are visible.
     Live,
     /// The file as it was when it was opened.
     Frozen,
@@ -61,18 +61,19 @@ impl StoreReader {
     /// Opens the store at `path`.
     ///
     /// # Errors
-    /// Returns an error if it is missing, may not be read, or is none of this version.
+    /// Returns an error if it is missing, may not be read, or has another version.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         Self::open_checked(path, schema::check)
     }
 
-    /// The same for a store that an earlier mcpmon wrote, of which only tables and columns are read that it has.
+    /// Opens a store that an earlier mcpmon may have written: only tables and columns that it has may be read.
     pub(super) fn open_any_version(path: &Path) -> Result<Self, OpenError> {
         Self::open_checked(path, schema::check_ours)
     }
 
     fn open_checked(path: &Path, check: Check) -> Result<Self, OpenError> {
-        // SQLite has one error for all of these. Opening the file to look would drop the locks this process has on it.
+        // SQLite has one error for all of these causes. Opening the file to find out would release the locks that this
+        // process has on it.
         fs::metadata(path).map_err(|error| OpenError::of(path, error))?;
         faccessat(AT_FDCWD, path, AccessFlags::R_OK, AtFlags::AT_EACCESS)
             .map_err(|errno| OpenError::of(path, errno.into()))?;
@@ -93,7 +94,7 @@ impl StoreReader {
         })
     }
 
-    /// The event of this identity, if it is there.
+    /// Returns the event with this id, if it is stored.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -101,7 +102,7 @@ impl StoreReader {
         self.run(|connection| query::event(connection, id))
     }
 
-    /// The newest `limit` events that match, oldest first.
+    /// Returns the newest `limit` matching events, oldest first.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -120,7 +121,7 @@ impl StoreReader {
             .map(EventPositions)
     }
 
-    /// Looks at each event that was found, one after the other; those that retention removed since are left out.
+    /// Calls `look` with each of the found events; those that retention removed since are left out.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read, or `look` fails.
@@ -137,7 +138,7 @@ impl StoreReader {
         Ok(())
     }
 
-    /// At most `limit` events that match from after position `seq`, oldest first.
+    /// Returns at most `limit` matching events after position `seq`, oldest first.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -150,7 +151,7 @@ impl StoreReader {
         self.run(|connection| query::events(connection, filter, EventRange::After { seq, limit }))
     }
 
-    /// The newest `limit` server starts that match, oldest first, each with its end and its mismatches.
+    /// Returns the newest `limit` matching server starts, oldest first, each with its end and its mismatches.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -158,7 +159,7 @@ impl StoreReader {
         self.run(|connection| launches::load(connection, filter, limit))
     }
 
-    /// Returns the starts of the servers that run, as far as they are kept: the newest `limit`, oldest first.
+    /// Returns the starts of the running servers, as far as they are stored: the newest `limit`, oldest first.
     ///
     /// # Errors
     ///
@@ -176,7 +177,7 @@ impl StoreReader {
         self.run(|connection| calls::find(connection, filter, limit))
     }
 
-    /// A call that was found, without what retention removed since.
+    /// Returns a found call, without the events that retention removed since.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -184,7 +185,7 @@ impl StoreReader {
         self.run(|connection| calls::read(connection, places))
     }
 
-    /// All servers by id.
+    /// Returns all servers by id.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -192,7 +193,7 @@ impl StoreReader {
         self.run(servers::load)
     }
 
-    /// All pins by key, set and part.
+    /// Returns all pins by key, set and part.
     ///
     /// # Errors
     /// Returns an error if the store, or one of the pins, cannot be read.
@@ -200,7 +201,7 @@ impl StoreReader {
         self.run(pins::load)
     }
 
-    /// The definitions that are selected, by server, package, user, kind and name.
+    /// Returns the selected definitions, by server, package, user, kind and name.
     ///
     /// # Errors
     /// Returns an error if the store, or one of them, cannot be read.
@@ -208,7 +209,7 @@ impl StoreReader {
         self.run(|connection| definitions::load(connection, selection))
     }
 
-    /// Definitions of one server, package and user, by kind and name.
+    /// Returns the definitions of one server, package and user, by kind and name.
     ///
     /// # Errors
     /// Returns an error if the store, or one of them, cannot be read.
@@ -235,7 +236,7 @@ impl StoreReader {
         self.run(|connection| forgotten::of(connection, identity))
     }
 
-    /// Ids of the servers of one user that anything is pinned for.
+    /// Returns the ids of the servers of one user that have pins.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -243,7 +244,7 @@ impl StoreReader {
         self.run(|connection| definitions::pinned_servers(connection, uid))
     }
 
-    /// Labels of the newest `limit` bodies that are kept, oldest first, each with the name of its key.
+    /// Returns the labels of the newest `limit` bodies, oldest first, each with the name of its key.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -251,7 +252,7 @@ impl StoreReader {
         self.run(|connection| bodies::table::labels(connection, now, limit))
     }
 
-    /// The bodies that are kept of one exchange, in the order they were written.
+    /// Returns the bodies of one exchange, in the order in which they were written.
     ///
     /// # Errors
     /// Returns an error if the store, or one of them, cannot be read.
@@ -309,7 +310,7 @@ impl StoreReader {
         self.run(sessions::everybody)
     }
 
-    /// The newest `limit` sessions, oldest first.
+    /// Returns the newest `limit` sessions, oldest first.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -329,7 +330,7 @@ impl StoreReader {
         Ok(oldest.map(Timestamp))
     }
 
-    /// The parts of `span` in which no daemon watched.
+    /// Returns the parts of `span` in which no daemon watched.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -337,7 +338,7 @@ impl StoreReader {
         self.run(|connection| watches::unwatched(connection, span))
     }
 
-    /// Ids of every session that is remembered, or that an event names: the one whose events are newest last.
+    /// Returns the id of every session that is remembered, or that an event names, ordered by their latest events.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -345,18 +346,18 @@ impl StoreReader {
         self.run(sessions::ids)
     }
 
-    /// The highest position given so far, 0 in a new store.
+    /// Returns the highest position so far, 0 in a new store.
     pub(super) fn last_seq(&self) -> Result<i64, QueryError> {
         self.run(query::last_seq)
     }
 
-    /// Opens a store again that nobody had open and that may have been opened since: a reader that lives long sees
-    /// what is written then.
+    /// Opens a frozen store again, because another process may have opened it since: so a long-lived reader sees later
+    /// writes.
     pub fn thaw(&mut self) {
         if self.view == View::Live {
             return;
         }
-        // Until it can be opened again, what was read before still holds.
+        // If that fails, the earlier view remains valid.
         if let Ok(reader) = Self::open(&self.path) {
             *self = reader;
         }
@@ -367,7 +368,7 @@ impl StoreReader {
         &self.path
     }
 
-    /// Reads while another store is written.
+    /// Reads for the writing of another store.
     pub(super) fn with<T>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -386,8 +387,8 @@ impl StoreReader {
 /// Checks whether a database can be read.
 type Check = fn(&Connection) -> Result<(), SchemaError>;
 
-/// A database in WAL mode needs its `-shm` and `-wal` beside it. After a clean stop they are gone, and who may not
-/// make them again can still read the file alone: it is complete then.
+/// Opens a database. In WAL mode, it needs the files `-shm` and `-wal`. After a clean stop they are gone, and a process
+/// that may not create them can still read the file alone, which is complete then.
 fn connect(path: &Path, check: Check) -> Result<(Connection, View), SchemaError> {
     match open_live(path, check) {
         Err(SchemaError::Sqlite(error)) if needs_log(&error) && !has_log(path) => {
@@ -419,7 +420,7 @@ fn prepared(connection: Connection, check: Check) -> Result<Connection, SchemaEr
 fn needs_log(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
-        // A disk without room for what readers share is an I/O failure.
+        // If the disk has no room for the shared-memory file, that is an I/O failure.
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure)
     )
 }
@@ -449,7 +450,7 @@ mod tests {
     use super::*;
     use crate::{Access, Store, sample};
 
-    /// Runs `work` on a thread that has no rights of root's over files: `setfsuid` holds for one thread only.
+    /// Runs `work` on a thread without root's rights to files: `setfsuid` applies to one thread only.
     fn as_a_member_of_the_group<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! Recent calls of sessions, for rules over the calls to several servers. A check reads the calls that others
+//! Recent calls of sessions, for the rules over calls to several servers. A check reads the calls that other processes
 //! added since, and adds its own, in one transaction.
 
 use std::time::Duration;
@@ -8,27 +8,28 @@ use rusqlite::{Connection, params};
 
 use super::{Store, StoreError};
 
-/// The time for which calls are kept: a bucket that fills slower than this is full for a process that is new
-/// to it.
+/// The time for which calls are kept. A rate-limit bucket that takes longer to fill counts as full in a process that
+/// starts later.
 const CALLS_KEPT: Duration = Duration::from_hours(1);
 /// The time for which results are kept: the longest window that a configuration can have.
 const OUTPUTS_KEPT: Duration = Duration::from_mins(10);
-/// Results and calls that are kept of all sessions, however young: what is recorded has its size limit, this has not.
+/// Most results and calls that are kept for all sessions, however young they are: unlike events, they have no limit of
+/// size.
 const MOST_OUTPUTS: u32 = 4096;
 const MOST_CALLS: u32 = 1 << 16;
-/// Rows between two looks for too many calls, and for those that are too old.
+/// Number of added rows between two checks for too many calls, and for old ones.
 const BETWEEN_LOOKS: i64 = 4096;
-/// Rows between two looks for too many results, which are long and have an index.
+/// Number of added rows between two checks for too many results, which are long, and have an index.
 const BETWEEN_LOOKS_AT_OUTPUTS: i64 = 256;
-/// Rows that are read at once: what is kept of one window holds no more.
+/// Most rows that are read at once; a window never contains more.
 const MOST_ROWS: u32 = 8192;
 
 impl Store {
-    /// Lets `work` see what was added to a session after the row `after`, and adds what it returns; nobody adds
-    /// anything in between. Returns the number of the row that was added.
+    /// Calls `work` with what was added to a session after the row `after`, and adds what `work` returns; no other
+    /// process adds anything in between. Returns the number of the added row.
     ///
     /// # Errors
-    /// Returns an error if SQLite fails; then nothing is added, though `work` may have run.
+    /// Returns an error if SQLite fails; nothing is added then, although `work` may have run.
     pub fn among_recent<T>(
         &mut self,
         session: &SessionId,
@@ -43,7 +44,7 @@ impl Store {
     }
 }
 
-/// Adds what happened, and returns the number of its row.
+/// Adds a call or result, and returns the number of its row.
 pub(super) fn put(connection: &Connection, session: &SessionId, recent: &Recent) -> rusqlite::Result<i64> {
     let what = serde_json::to_string(recent)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
@@ -60,8 +61,7 @@ pub(super) fn put(connection: &Connection, session: &SessionId, recent: &Recent)
     Ok(row)
 }
 
-/// Returns the entries added to a session after a row, oldest first. Entries written by a later version are
-/// left out.
+/// Returns the entries that were added to a session after a row, oldest first. Entries of a later version are left out.
 fn since(connection: &Connection, session: &SessionId, after: i64) -> rusqlite::Result<Vec<(i64, Recent)>> {
     let rows: Vec<(i64, String)> = connection
         .prepare_cached(
@@ -81,7 +81,8 @@ fn since(connection: &Connection, session: &SessionId, after: i64) -> rusqlite::
     Ok(happened)
 }
 
-/// Removes what no rule reaches any more: neither from now nor from the latest that happened. Reads all rows.
+/// Removes entries that are too old for every rule, measured from the earlier of `now` and the latest entry. Reads all
+/// rows.
 pub(super) fn prune(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
     let latest: Option<i64> = connection
         .prepare_cached("SELECT max(at) FROM recent")?
@@ -94,8 +95,8 @@ pub(super) fn prune(connection: &Connection, now: Timestamp) -> rusqlite::Result
     prune_outputs(connection)
 }
 
-/// Removes the same, as far as it was added before anything younger: nearly all is added as it happens. Rows are
-/// read up to the first that stays, and counted by index: whoever adds waits for this.
+/// Removes old entries that were added before any younger one, which nearly all are. Reads rows only up to the first
+/// that is kept, and counts by index, because a caller waits for this.
 fn prune_oldest(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -118,7 +119,7 @@ fn before(now: Timestamp, kept: Duration) -> i64 {
         .saturating_sub(i64::try_from(kept.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Removes the oldest of too many calls. Rows are counted in their indexes, which are much shorter than they are.
+/// Removes the oldest calls beyond `most`. Rows are counted in their indexes, which are much smaller than the table.
 fn prune_calls(connection: &Connection, most: u32) -> rusqlite::Result<()> {
     let count =
         |what| -> rusqlite::Result<i64> { connection.prepare_cached(what)?.query_row([], |row| row.get(0)) };
@@ -136,7 +137,7 @@ fn prune_calls(connection: &Connection, most: u32) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Removes the oldest of too many results.
+/// Removes the oldest results beyond the limit.
 fn prune_outputs(connection: &Connection) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -246,7 +247,7 @@ mod tests {
                 for recent in [call(0), output(0), call(55 * minute), output(55 * minute)] {
                     put(transaction, &session, &recent)?;
                 }
-                put(transaction, &session, &call(0)) // told late
+                put(transaction, &session, &call(0)) // call(0) comes late
             })
             .unwrap();
         assert_eq!(left(&mut store, 9).len(), 5, "all of it is young");

@@ -1,4 +1,4 @@
-//! Keeps a store within its age and size by removing the oldest events; pins and servers stay.
+//! Retention: a store is kept within its age and size by removing the oldest events; pins and servers are kept.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -12,16 +12,17 @@ use super::{
     recent, schema, servers, sessions, watches,
 };
 
-/// Events removed in one transaction at most, so that nobody waits long for the lock.
+/// Most events that are removed in one transaction, so that other writers do not wait long for the lock.
 const CHUNK: i64 = 1000;
 
-/// Transactions in one run at most, so that the queue is served in between.
+/// Most transactions in one run, so that the queue is served in between.
 const CHUNKS: usize = 8;
 
-/// Servers remembered at most, and processes taken for running: names and process ids are made by others.
+/// Most servers that are remembered, and most processes that count as running; other programs choose names and process
+/// ids.
 const MOST_SERVERS: u32 = 10_000;
 
-/// While there are no more than so many notable events for each ordinary one, ordinary ones make room.
+/// As long as there are at most this many notable events for each ordinary one, ordinary ones are removed first.
 const SPARED: i64 = 3;
 
 /// The limits of a store's age and size.
@@ -33,7 +34,8 @@ pub struct RetentionLimits {
     pub max_size: u64,
 }
 
-/// Removes what is older than the limits allow, then the oldest until the size fits, and gives the space back.
+/// Removes what is older than the limits allow, then the oldest events until the size fits, and returns the space to
+/// the file system.
 pub(super) fn enforce(
     store: &mut Store,
     limits: RetentionLimits,
@@ -63,7 +65,7 @@ pub(super) fn enforce(
             if used_bytes(transaction)? <= limits.max_size {
                 return Ok(0);
             }
-            // What was said is worth less than what happened.
+            // Bodies are worth less than events.
             let bodies = bodies::remove_oldest(transaction)?;
             if bodies > 0 {
                 return Ok(bodies);
@@ -102,8 +104,8 @@ fn remove_older(connection: &Connection, oldest: i64) -> rusqlite::Result<usize>
         .execute(params![oldest, CHUNK])
 }
 
-/// A tenth of the events, within one chunk: of ordinary ones, unless more than three quarters are notable. `spared` is
-/// the position up to which only notable events are left.
+/// Removes a tenth of the events, at most one chunk: ordinary ones, unless more than three quarters are notable.
+/// `spared` is the position up to which only notable events are left.
 fn remove_oldest(connection: &Connection, spared: &mut i64) -> rusqlite::Result<usize> {
     static NOTABLE: LazyLock<String> =
         LazyLock::new(|| format!("SELECT count(*) FROM events WHERE {}", schema::NOTABLE));
@@ -144,13 +146,13 @@ fn remove_oldest(connection: &Connection, spared: &mut i64) -> rusqlite::Result<
         .execute([(all / 10).clamp(1, CHUNK)])
 }
 
-/// Bytes in use, without pages that are free already.
+/// Returns the bytes in use, without free pages.
 fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0).map(u64::from));
     Ok((pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?)
 }
 
-/// Shortens the file by its free pages. A reader that is in the way delays it to the next time.
+/// Shortens the file by its free pages. A concurrent reader can delay that until the next time.
 fn give_back(connection: &Connection) -> rusqlite::Result<()> {
     let mut vacuum = connection.prepare("PRAGMA incremental_vacuum")?;
     // Each row is one page moved.
@@ -283,7 +285,7 @@ mod tests {
         assert!((2..102).all(|pid| left.contains(&pid)), "{left:?}");
         assert!(left.contains(&8999) && !left.contains(&1000), "{left:?}");
 
-        // A flood of what is notable does not keep out what is ordinary for ever.
+        // A flood of notable events does not keep ordinary ones out for ever.
         let flood = (20_000..30_000).map(|pid| {
             let mut event = connection(pid);
             event.severity = mcpmon_model::Severity::High;

@@ -1,4 +1,4 @@
-//! Events as rows of the table `events`, both ways.
+//! Conversion between events and rows of the table `events`.
 
 use std::sync::LazyLock;
 
@@ -19,12 +19,13 @@ pub(super) const COLUMNS: &str = "seq, id, type, timestamp, host, session_id, se
 /// The number of parameters that [`bind`] binds.
 const BOUND: usize = 20;
 
-/// Rows that one statement writes: to begin and end it, and to find the end of each index, costs as much as a row.
+/// Rows that one statement writes: starting and ending a statement, and finding the end of each index, costs as much as
+/// a row.
 const ROWS: usize = 10;
 
-/// Their values by position: to look each up by its name costs as much as to write it. A row that cannot be written
-/// leaves those before it where they are: the transaction that it belongs to is undone as a whole, and SQLite need not
-/// note how each page was before the statement.
+/// The statements have values by position, because a look-up by name costs as much as the write. `OR FAIL`: a failed
+/// row leaves those before it in place. The transaction is rolled back as a whole anyway, so SQLite need not save each
+/// page as it was before the statement.
 static INSERT: LazyLock<String> = LazyLock::new(|| inserting(1));
 static INSERT_ROWS: LazyLock<String> = LazyLock::new(|| inserting(ROWS));
 
@@ -37,7 +38,7 @@ fn inserting(rows: usize) -> String {
     )
 }
 
-/// Writes `events` in their order and tells the position of each.
+/// Writes `events` in their order, and calls `written` with the position of each.
 pub(super) fn insert<'e>(
     connection: &Connection,
     events: &[&'e StoredEvent],
@@ -53,14 +54,14 @@ pub(super) fn insert<'e>(
         statement.raw_execute()?;
         let last = connection.last_insert_rowid();
         for (event, after) in heap.iter().zip((0..heap.len() as i64).rev()) {
-            // Within a statement there is none between them.
+            // The rows of one statement have consecutive positions.
             written(event, last - after)?;
         }
     }
     Ok(())
 }
 
-/// Binds what a row holds, from the parameter `first` on.
+/// Binds the values of a row, from the parameter `first` on.
 fn bind(statement: &mut Statement<'_>, first: usize, event: &StoredEvent) -> rusqlite::Result<()> {
     let process = event.process.as_ref();
     let container = event.container.as_ref();
@@ -97,7 +98,7 @@ fn bind(statement: &mut Statement<'_>, first: usize, event: &StoredEvent) -> rus
     Ok(())
 }
 
-/// Returns whether an event is stored already. The index over times finds it.
+/// Returns whether an event is stored already, found by the index over times.
 pub(super) fn is_there(connection: &Connection, event: &StoredEvent) -> rusqlite::Result<bool> {
     connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM events WHERE timestamp = ?1 AND id = ?2)")?
@@ -137,13 +138,13 @@ pub(super) const fn rank(severity: Severity) -> i64 {
     }
 }
 
-/// The variant named in a column.
+/// Returns the variant named in a column.
 pub(super) fn named<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let name: String = row.get(column)?;
     names::parse_name(&name).map_err(malformed(column))
 }
 
-/// The variant named in a column that may be empty.
+/// Returns the variant named in a column that may be empty.
 pub(super) fn named_or_null<T: DeserializeOwned>(
     row: &Row<'_>,
     column: usize,
@@ -153,7 +154,7 @@ pub(super) fn named_or_null<T: DeserializeOwned>(
         .transpose()
 }
 
-/// Wraps what is wrong with the text in a column.
+/// Converts an error about the text in a column.
 pub(super) fn malformed<E: std::error::Error + Send + Sync + 'static>(
     column: usize,
 ) -> impl FnOnce(E) -> rusqlite::Error {

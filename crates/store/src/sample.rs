@@ -1,4 +1,4 @@
-//! Events for tests, of other crates too.
+//! Sample events for tests, also of other crates.
 
 #![expect(clippy::unwrap_used, reason = "for tests")]
 
@@ -19,14 +19,14 @@ use super::{Access, BodyKey, BodyLabel, BodySide, SealedBody, SessionMember, Sto
 pub const NOON: i64 = 1_795_176_000_000_000_000;
 pub const SECOND: i64 = 1_000_000_000;
 
-/// A new store in a directory of its own.
+/// A new store in its own directory.
 pub fn store() -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(&directory.path().join("mcpmon.db"), Access::default()).unwrap();
     (directory, store)
 }
 
-/// A lock on the store at `path`, as another process has it, until it is dropped.
+/// A lock on the store at `path`, as another process could hold it, until it is dropped.
 pub fn locked(path: &std::path::Path) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(path).unwrap();
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -279,7 +279,7 @@ pub fn intercepted(tool: &str, request: u32, action: Action) -> Event {
     event
 }
 
-/// A model wants a tool called.
+/// An intent: a model asks for a call of a tool.
 pub fn wanted(tool: &str, id: Option<&str>, action: Action) -> Event {
     let mut event = intercepted(tool, 0, action);
     event.layer = Layer::Llm;
@@ -332,7 +332,7 @@ pub fn inspected(tool: &str) -> Event {
     event
 }
 
-/// A tool that is left out of a list.
+/// A tool that is hidden from a list.
 pub fn hidden(tool: &str) -> Event {
     let mut event = spoken(
         "files",
@@ -433,7 +433,7 @@ pub fn body(request: &str) -> SealedBody {
     SealedBody::seal(&BodyKey::new(&[7; 32]), label, Timestamp(i64::MAX), b"a".into()).unwrap()
 }
 
-/// One event of each kind there is.
+/// One event of each kind.
 pub fn every_kind() -> Vec<Event> {
     let mut events = vec![
         started("files", 100),
@@ -457,7 +457,7 @@ pub fn every_kind() -> Vec<Event> {
     events
 }
 
-/// The kinds about a server that have no function of their own here.
+/// The kinds of events about a server that have no function of their own here.
 fn kinds_of_servers() -> [EventKind; 8] {
     [
         EventKind::ConnectionClosed {
@@ -533,7 +533,7 @@ fn kinds_of_servers() -> [EventKind; 8] {
     ]
 }
 
-/// The kinds about mcpmon itself, and about what no server of a name did.
+/// The kinds of events about mcpmon itself, and those without a server.
 fn kinds_of_mcpmon() -> [EventKind; 11] {
     [
         EventKind::Kill {

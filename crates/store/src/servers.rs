@@ -15,7 +15,7 @@ pub struct ServerSummary {
     pub server_id: String,
     /// The way it is reached, if known.
     pub server_type: Option<ServerType>,
-    /// The state of the server, as far as the events tell.
+    /// The state of the server, according to the events.
     pub status: ServerStatus,
     /// The relation of its latest start to its pins.
     pub pin: Option<PinState>,
@@ -23,30 +23,30 @@ pub struct ServerSummary {
     pub exe_sha256: Option<Digest>,
     /// Digest of the package of its latest start.
     pub package_sha256: Option<Digest>,
-    /// Starts seen.
+    /// Number of starts.
     pub launches: u32,
-    /// Process of its latest start.
+    /// The process of its latest start.
     pub last_pid: Option<u32>,
-    /// First event of it.
+    /// Time of its first event.
     pub first_seen: Option<Timestamp>,
-    /// Latest event of it.
+    /// Time of its latest event.
     pub last_seen: Option<Timestamp>,
-    /// Command line of its latest start, or as declared.
+    /// The command line of its latest start, or the declared one.
     pub command: Option<String>,
 }
 
 /// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerStatus {
-    /// So many of its processes run.
+    /// This many of its processes run.
     Running(u32),
     /// The server was started before, and no process of it runs.
     Stopped,
-    /// Refused at its latest start.
+    /// The server was refused at its latest start.
     Denied,
-    /// Never started here, but connected to.
+    /// The server was never started here, but there were connections to it.
     Seen,
-    /// Configured, and never seen.
+    /// The server is configured, and was never seen.
     Declared,
 }
 
@@ -61,7 +61,7 @@ pub struct DeclaredServer {
     pub command: String,
 }
 
-/// A command and its arguments in one line, those with white space quoted.
+/// Returns a command and its arguments in one line; words with white space are quoted.
 pub fn command_line(command: &str, arguments: &[String]) -> String {
     std::iter::once(command)
         .chain(arguments.iter().map(String::as_str))
@@ -75,7 +75,7 @@ pub fn command_line(command: &str, arguments: &[String]) -> String {
         .join(" ")
 }
 
-/// Servers connected to in one batch: written once each, however many connections there were.
+/// Servers with connections in one batch: each is written once, however many connections there were.
 #[derive(Debug, Default)]
 pub(super) struct TouchedServers(BTreeMap<String, (Timestamp, Option<String>)>);
 
@@ -92,7 +92,7 @@ impl TouchedServers {
             .or_insert_with(|| (event.timestamp, server_type.map(str::to_owned)));
     }
 
-    /// Writes what was gathered.
+    /// Writes the collected servers.
     pub(super) fn write(self, connection: &Connection) -> rusqlite::Result<()> {
         let mut statement = connection.prepare_cached(
             "INSERT INTO servers (server_id, server_type, first_seen, last_seen) VALUES (?1, ?2, ?3, ?3)
@@ -109,10 +109,10 @@ impl TouchedServers {
     }
 }
 
-/// The type of a server that is spoken to as before Streamable HTTP: its events say so, its start does not.
+/// The type of a server with the transport of 2024-11-05: its events have it, its start does not.
 const SSE: &str = "sse";
 
-/// The types from which a server's summary is made; parsing the others would cost more than writing them.
+/// The types of events from which a server's summary is made; parsing the others would cost more than writing them.
 const ABOUT_SERVERS: [EventType; 4] = [
     EventType::ServerStarted,
     EventType::ServerExited,
@@ -120,7 +120,7 @@ const ABOUT_SERVERS: [EventType; 4] = [
     EventType::ServerDenied,
 ];
 
-/// Brings the summary of the event's server up to date.
+/// Updates the summary of the event's server.
 pub(super) fn apply(
     connection: &Connection,
     event: &StoredEvent,
@@ -130,7 +130,7 @@ pub(super) fn apply(
     let Some(server) = &event.server_id else {
         return Ok(());
     };
-    // No process of a remote server starts here: what is said to it shows that it is used.
+    // A remote server has no process here; messages to it show that it is used.
     if event.layer == Layer::McpHttp {
         let server_type = event.data.get("server_type").and_then(Value::as_str);
         touched.note(
@@ -140,7 +140,7 @@ pub(super) fn apply(
         );
     }
     let is_of = |kind: &EventType| event.kind == kind.as_str();
-    // A frequent type, and all it needs is two of its fields.
+    // This type is frequent, and two of its fields are enough.
     if is_of(&EventType::NetworkConnection) {
         touch(server, event, touched);
     }
@@ -217,7 +217,7 @@ fn take_in(
     }
 }
 
-/// Replaces what the configuration declared before.
+/// Replaces the servers that the configuration declares.
 pub(super) fn declare(connection: &Connection, declared: &[DeclaredServer]) -> rusqlite::Result<()> {
     connection.execute(
         "DELETE FROM servers WHERE declared = 1 AND first_seen IS NULL",
@@ -239,12 +239,13 @@ pub(super) fn declare(connection: &Connection, declared: &[DeclaredServer]) -> r
     Ok(())
 }
 
-/// Takes no process for running any more: whoever watched them was not there when they ended.
+/// Forgets which processes run: the program that watched them was not running when they ended.
 pub(super) fn forget_running(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM running_servers", []).map(drop)
 }
 
-/// Forgets the servers not seen for longest, and the processes longest taken for running, beyond `most`.
+/// Removes the servers that were not seen for longest, and the processes that have been running for longest, beyond
+/// `most`.
 pub(super) fn prune(connection: &Connection, most: u32) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -261,7 +262,7 @@ pub(super) fn prune(connection: &Connection, most: u32) -> rusqlite::Result<()> 
         .map(drop)
 }
 
-/// All servers by id.
+/// Returns all servers by id.
 pub(super) fn load(connection: &Connection) -> rusqlite::Result<Vec<ServerSummary>> {
     connection
         .prepare(

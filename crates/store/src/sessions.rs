@@ -1,11 +1,11 @@
-//! Sessions and the servers in them, as they are kept.
+//! Sessions and their servers in the store.
 
 use mcpmon_model::{PinKey, ProcessId, ServerId, SessionId, Timestamp};
 use rusqlite::{Connection, Row, params};
 
 use super::row;
 
-/// Sessions remembered at most; ids are made by others.
+/// Most sessions that are remembered; other programs choose their ids.
 const MOST_SESSIONS: u32 = 10_000;
 
 /// One server in a session, for as long as the process that joined it lives.
@@ -26,7 +26,7 @@ pub struct SessionMember {
 pub struct SessionSummary {
     /// Its id.
     pub id: String,
-    /// The agent's command name, where known.
+    /// The agent's command name, if known.
     pub agent: Option<String>,
     /// The time its first server joined.
     pub started: Timestamp,
@@ -36,10 +36,10 @@ pub struct SessionSummary {
     pub servers: Vec<String>,
 }
 
-/// Servers of all sessions that are told at once: the latest.
+/// Most members that are returned for all sessions together: the latest.
 const MAX_EVERYBODY: u32 = 4096;
 
-/// Adds a server to its session, which it may begin.
+/// Adds a server to its session, and creates the session if needed.
 pub(super) fn join(connection: &Connection, now: Timestamp, member: &SessionMember) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -64,7 +64,7 @@ pub(super) fn join(connection: &Connection, now: Timestamp, member: &SessionMemb
         .map(drop)
 }
 
-/// Takes it out again; the session ends with its last server.
+/// Removes a server from its session; the session ends with its last server.
 pub(super) fn leave(connection: &Connection, now: Timestamp, member: &SessionMember) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -87,10 +87,10 @@ pub(super) fn leave(connection: &Connection, now: Timestamp, member: &SessionMem
         .map(drop)
 }
 
-/// Returns the members of a session, under any of its names, that have not left. A killed one never reports
-/// that it leaves: the caller checks which still live.
+/// Returns the members of a session, under any of its names, that have not left. A killed process never reports that it
+/// leaves: the caller checks which are alive.
 pub(super) fn members(connection: &Connection, session: &SessionId) -> rusqlite::Result<Vec<SessionMember>> {
-    // How the ids of the same session under other names end.
+    // The ending that the ids of one session have in common.
     let root = format!("-{}", session.key().as_str());
     connection
         .prepare_cached(
@@ -127,9 +127,9 @@ pub(super) fn is_known(connection: &Connection, session: &SessionId) -> rusqlite
         .exists([session.as_str()])
 }
 
-/// Ids of every session that is remembered, or that an event names: the one whose events are newest last.
+/// Returns the id of every session that is remembered, or that an event names, ordered by their latest events.
 pub(super) fn ids(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    // From each id in the index to the next: there are few sessions, and many events of each.
+    // Step from each id in the index to the next: there are few sessions with many events each.
     connection
         .prepare_cached(
             "WITH RECURSIVE named (name) AS ( \
@@ -146,7 +146,7 @@ pub(super) fn ids(connection: &Connection) -> rusqlite::Result<Vec<String>> {
         .collect()
 }
 
-/// The newest `limit` sessions, oldest first.
+/// Returns the newest `limit` sessions, oldest first.
 pub(super) fn load(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<SessionSummary>> {
     let mut sessions: Vec<SessionSummary> = connection
         .prepare_cached("SELECT id, agent, started, ended FROM sessions ORDER BY started DESC LIMIT ?1")?
@@ -172,7 +172,7 @@ pub(super) fn load(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<
     Ok(sessions)
 }
 
-/// Forgets the oldest sessions beyond what is remembered.
+/// Removes the oldest sessions beyond the limit.
 pub(super) fn prune(connection: &Connection) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -187,7 +187,7 @@ pub(super) fn prune(connection: &Connection) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// Start times fit 63 bits for the next 292 years of uptime.
+/// Converts a start time, which fits into 63 bits for 292 years of uptime.
 fn start(process: ProcessId) -> i64 {
     i64::try_from(process.start).unwrap_or(i64::MAX)
 }

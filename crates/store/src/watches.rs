@@ -1,5 +1,5 @@
-//! Times in which a daemon watched the host: outside of them only the wrappers and proxies that took part saw
-//! anything.
+//! Times in which a daemon watched the host. At other times, only wrappers and proxies recorded what passed through
+//! them.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use rusqlite::{Connection, params};
 
 /// The interval at which a daemon records that it watches.
 pub const WATCH_INTERVAL: Duration = Duration::from_secs(15);
-/// The time that two periods of watching may be apart without a gap in between.
+/// Two periods of watching with at most this time in between count as one without a gap.
 const TOLERANCE: i64 = 20 * 1_000_000_000;
-/// Times of watching remembered at most: one for each start of a daemon.
+/// Most periods of watching that are remembered: there is one for each start of a daemon.
 const MOST_WATCHES: u32 = 1000;
 
 /// A span of time.
@@ -22,7 +22,7 @@ pub struct Span {
     pub until: Timestamp,
 }
 
-/// A daemon that watches since then still does at the end of the span.
+/// Records that the daemon that has been watching since the start of the span was still watching at its end.
 pub(super) fn put(connection: &Connection, watch: Span) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -33,7 +33,7 @@ pub(super) fn put(connection: &Connection, watch: Span) -> rusqlite::Result<()> 
         .map(drop)
 }
 
-/// Forgets the oldest beyond what is remembered.
+/// Removes the oldest periods beyond the limit.
 pub(super) fn prune(connection: &Connection) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -43,14 +43,14 @@ pub(super) fn prune(connection: &Connection) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// The parts of `span` in which no daemon watched.
+/// Returns the parts of `span` in which no daemon watched.
 pub(super) fn unwatched(connection: &Connection, span: Span) -> rusqlite::Result<Vec<Span>> {
     let mut select = connection.prepare_cached(
         "SELECT since, until FROM watches WHERE since <= ?1 AND until >= ?2 ORDER BY since",
     )?;
     let bounds = params![span.until.0, span.since.0.saturating_sub(TOLERANCE)];
     let mut rows = select.query(bounds)?;
-    // Where nobody looked yet; `None` until somebody did.
+    // The end of the watched time so far; `None` before the first period.
     let (mut seen, mut gaps): (Option<i64>, Vec<Span>) = (None, Vec::new());
     while let Some(row) = rows.next()? {
         let (since, until): (i64, i64) = (row.get(0)?, row.get(1)?);

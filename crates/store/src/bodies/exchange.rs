@@ -1,10 +1,10 @@
-//! Bodies of one exchange as they are kept, if `llm_storage` asks for it.
+//! The bodies of one exchange, stored if `llm_storage` is on.
 
 use mcpmon_model::{Exchange, Timestamp};
 
 use super::{BodyLabel, BodySide, Keeper, PassingBody};
 
-/// The bodies of one exchange. The answer is kept when this is dropped.
+/// The bodies of one exchange. When this is dropped, the answer is handed to the keeper.
 #[derive(Debug)]
 pub struct KeptBodies {
     keeper: Keeper,
@@ -13,7 +13,7 @@ pub struct KeptBodies {
 }
 
 impl KeptBodies {
-    /// Nothing went by yet.
+    /// An exchange at its beginning.
     pub const fn new(keeper: Keeper, exchange: Exchange) -> Self {
         Self {
             keeper,
@@ -22,14 +22,14 @@ impl KeptBodies {
         }
     }
 
-    /// The request goes on with this body.
+    /// Stores the body with which the request is forwarded.
     pub fn sent(&self, now: Timestamp, body: &[u8]) {
         if !body.is_empty() {
             self.gather(now, BodySide::Request).push(body);
         }
     }
 
-    /// These bytes of the answer go on to the agent.
+    /// Adds bytes of the answer that are forwarded to the agent.
     pub fn answered(&mut self, now: Timestamp, bytes: &[u8]) {
         let mut answer = self.answer.take();
         let gathered = answer.get_or_insert_with(|| self.gather(now, BodySide::Response));

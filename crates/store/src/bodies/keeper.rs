@@ -1,4 +1,4 @@
-//! Takes bodies from streams that go by, without making one of them wait, and has them sealed and kept.
+//! Collects bodies from exchanges without delaying them, and has them sealed and stored.
 
 use std::{
     fmt,
@@ -18,20 +18,20 @@ use serde::{Deserialize, Serialize};
 use super::{BodyKey, BodyLabel, KeyError, SealedBody};
 use crate::{Filter, Recorder, StoreEntry, StoreReader, StoredEvent, writer::now};
 
-/// Bodies that wait to be sealed.
+/// Most bodies that wait to be sealed.
 const QUEUE: usize = 256;
-/// Bytes of bodies in memory: those that are gathered, and those that wait.
+/// Most bytes of bodies in memory: those that are collected, and those that wait.
 const ROOM: usize = 128 << 20;
-/// The longest time until one is on disk.
+/// The longest time until a body is on disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval at which losses are reported.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The name of this component in events.
 const COMPONENT: &str = "LLM body storage";
-/// Names of the events that say how it is.
+/// Names of the events that report the state of the storage.
 const DEGRADED: &str = EventType::EnforcementDegraded.as_str();
 const RESTORED: &str = EventType::EnforcementRestored.as_str();
-/// The number of them that are searched for the latest report.
+/// Most events that are searched for the latest report.
 const LOOKED_AT: u32 = 200;
 
 /// The `llm_storage` section.
@@ -41,7 +41,7 @@ pub struct BodySettings {
     pub key_file: Option<PathBuf>,
     /// Bytes that are kept of one body.
     pub max_body: usize,
-    /// The time for which they are kept.
+    /// The time for which bodies are kept.
     pub retention: Duration,
 }
 
@@ -49,12 +49,12 @@ pub struct BodySettings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BodyStorage {
-    /// Bodies are kept, sealed with the key of this name.
+    /// Bodies are stored, sealed with the key of this name.
     Kept {
         /// The name.
         key: String,
     },
-    /// Bodies should be kept, and cannot be.
+    /// Bodies should be stored, and cannot be.
     NotKept {
         /// The cause.
         cause: String,
@@ -70,7 +70,7 @@ impl fmt::Display for BodyStorage {
     }
 }
 
-/// Has bodies sealed and kept. Clones share one thread, which ends with the last.
+/// Seals and stores bodies. Clones share one thread, which ends with the last of them.
 #[derive(Clone, Debug)]
 pub struct Keeper(Arc<KeeperState>);
 
@@ -83,7 +83,7 @@ struct KeeperState {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The memory in use, and the losses for lack of it.
+/// The memory that is free, and the bodies that were lost for lack of it.
 #[derive(Debug)]
 struct BodyCapacity {
     free: AtomicUsize,
@@ -93,14 +93,14 @@ struct BodyCapacity {
 /// A body to be sealed.
 type Job = (BodyLabel, HeldBytes);
 
-/// Bytes of a body, and the room that they take.
+/// Bytes of a body, with the memory that is reserved for them.
 #[derive(Debug)]
 struct HeldBytes {
     bytes: Vec<u8>,
     room: Arc<BodyCapacity>,
 }
 
-/// A body that goes by. It is kept when this is dropped.
+/// A body that is being collected. It is stored when this is dropped.
 #[derive(Debug)]
 pub struct PassingBody {
     keeper: Keeper,
@@ -110,10 +110,10 @@ pub struct PassingBody {
 }
 
 impl Keeper {
-    /// Starts the thread that seals with the key that `settings` name.
+    /// Starts the thread that seals bodies with the key in `settings`.
     ///
     /// # Errors
-    /// Returns an error if there is no key, or no thread.
+    /// Returns an error if the key cannot be read, or the thread cannot be started.
     pub fn start(settings: &BodySettings, recorder: Recorder) -> Result<Self, KeyError> {
         let path = settings.key_file.as_deref().ok_or(KeyError::Unnamed)?;
         let key = BodyKey::at(path)?;
@@ -150,7 +150,7 @@ impl Keeper {
         })))
     }
 
-    /// A body of which nothing went by yet; the label's lengths are counted here.
+    /// Begins to collect a body. The lengths in the label are counted here.
     #[must_use]
     pub fn gather(&self, label: BodyLabel) -> PassingBody {
         PassingBody {
@@ -171,7 +171,7 @@ impl Keeper {
         }
     }
 
-    /// Takes no more bodies, and waits until those that it has are kept.
+    /// Accepts no more bodies, and waits until those that it has are stored.
     pub fn finish(&self) {
         drop(self.0.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
         let thread = self
@@ -187,7 +187,7 @@ impl Keeper {
         }
     }
 
-    /// Hands a body to the thread, or counts it.
+    /// Hands a body to the thread, or counts it as lost.
     fn put(&self, job: Job) {
         let queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let is_taken = queue.as_ref().is_some_and(|queue| queue.try_send(job).is_ok());
@@ -198,7 +198,7 @@ impl Keeper {
 }
 
 impl BodyStorage {
-    /// Records that bodies should be kept, and are not; or that they are again.
+    /// Records that bodies should be stored and are not, or that they are stored again.
     pub fn tell(&self, now: Timestamp, recorder: &Recorder) {
         let Self::NotKept { cause } = self else {
             if was_told_degraded(&recorder.path()) {
@@ -222,8 +222,8 @@ impl BodyStorage {
     }
 }
 
-/// Returns whether the latest word on bodies in this store is that they are not kept: whoever said so may
-/// have ended since.
+/// Returns whether the latest report in this store says that bodies are not stored. The process that wrote it may have
+/// ended since.
 fn was_told_degraded(store: &Path) -> bool {
     let filter = Filter {
         types: vec![DEGRADED.to_owned(), RESTORED.to_owned()],
@@ -283,7 +283,7 @@ impl Drop for HeldBytes {
 }
 
 impl PassingBody {
-    /// More of it goes by.
+    /// Adds bytes of the body.
     pub fn push(&mut self, bytes: &[u8]) {
         self.label.length += bytes.len() as u64;
         let left = self.keeper.0.max_body - self.held.bytes.len();
@@ -341,7 +341,8 @@ impl Sealer {
         }
     }
 
-    /// Its room is free again when it is on disk: where the store is slow, the next find none, and are counted.
+    /// Stores a body. Its memory is freed when it is on disk: if the store is slow, later bodies find none free, and
+    /// are counted as lost.
     fn keep(&self, label: BodyLabel, mut held: HeldBytes) {
         let kept = i64::try_from(self.retention.as_nanos()).unwrap_or(i64::MAX);
         let expires = Timestamp(label.at.0.saturating_add(kept));

@@ -1,4 +1,4 @@
-//! Tool calls: what a model wanted, each judgement with what went to the server, and what came back.
+//! Tool calls: the model's intent, the judgements with what was sent to the server, and the result.
 
 use std::{
     collections::{BTreeMap, VecDeque, btree_map::Entry},
@@ -20,19 +20,19 @@ const JUDGED: &str = EventType::ToolCallIntercepted.as_str();
 const CALLED: &str = EventType::ToolCalled.as_str();
 const RETURNED: &str = EventType::ToolReturned.as_str();
 
-/// The time after an intent in which its call can come, nanoseconds: a person may be asked in between.
+/// The time within which a call can follow its intent, nanoseconds: a person may be asked in between.
 pub const MAX_WAIT: i64 = 300 * 1_000_000_000;
-/// Calls that are made while an answer is waited for; one that comes later is not joined with its call.
+/// Most calls that may be made before the result of a call; a later result is not joined with it.
 const MAX_LATER_CALLS: usize = 32_768;
-/// Calls that a model wanted and that are waited for at most; the oldest make room.
+/// Most intents whose calls have not come yet; beyond it, the oldest are forgotten.
 const MAX_INTENTS: usize = 8_192;
-/// Positions after which the room of those that were read is given back.
+/// Number of positions after which the memory of those that were processed is freed.
 const CHUNK: usize = 65_536;
-/// Events of the same tool, server and session among which the rest of a call is looked for, and how far before the
-/// event that is known of it they begin: each process writes when it finds time to.
+/// Most events of the same tool, server and session in which the other events of a call are searched, and how many
+/// positions before the known event the search begins: processes write their events at different times.
 const MAX_COMPANIONS: u32 = 64;
 const POSITIONS_BEFORE: i64 = 64;
-/// The limit for both kinds together.
+/// The limit for both together.
 const MAX_NEAR: u32 = MAX_COMPANIONS + POSITIONS_BEFORE as u32;
 
 /// One tool call, as far as it was recorded.
@@ -49,7 +49,7 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    /// The event that tells most of it: the judgement, else the call, else that it was wanted.
+    /// Returns the event with the most details: the judgement, else the call, else the result, else the intent.
     pub fn main(&self) -> Option<&StoredEvent> {
         self.judged
             .as_ref()
@@ -69,14 +69,14 @@ pub struct CallPlaces {
 }
 
 impl CallPlaces {
-    /// Positions of its events.
+    /// Returns the positions of its events.
     pub fn positions(&self) -> impl Iterator<Item = i64> {
         let all = [self.intent, self.judged, self.called, self.returned];
         all.into_iter().filter(|position| *position != 0)
     }
 }
 
-/// A call with its events.
+/// Reads a call with its events.
 pub(super) fn read(connection: &Connection, places: &CallPlaces) -> rusqlite::Result<ToolCall> {
     let event = |position| match position {
         0 => Ok(None),
@@ -90,8 +90,8 @@ pub(super) fn read(connection: &Connection, places: &CallPlaces) -> rusqlite::Re
     })
 }
 
-/// Returns the positions of the newest `limit` calls that match, oldest first. Events are read one after the
-/// other to find those that belong together, and are not kept.
+/// Returns the positions of the newest `limit` matching calls, oldest first. Events are read one after the other to
+/// join those of one call, and are not kept in memory.
 pub(super) fn find(
     connection: &Connection,
     filter: &Filter,
@@ -101,7 +101,7 @@ pub(super) fn find(
         limit: limit.saturating_mul(3),
     };
     let matching = query::find(connection, &of_types(filter, &[JUDGED, CALLED]), window)?;
-    // Only what was judged bears them; how the call went on does not. The least severity is everything's.
+    // Only judgements have these fields; other events of a call do not. The lowest severity matches every event.
     let severity = filter.severity.filter(|least| *least > Severity::Info);
     let is_of_judgement = filter.action.is_some() || severity.is_some() || filter.trace.is_some();
     let (meant, mut positions) = match is_of_judgement {
@@ -111,8 +111,8 @@ pub(super) fn find(
         }
         false => (None, with_answers(connection, filter, limit, matching)?),
     };
-    // Latest first, so that they are taken from the end. Each process writes when it finds time to: what a model wanted
-    // can be written behind the call that came of it.
+    // Latest first, so that they are taken from the end. Processes write their events at different times: an intent can
+    // be written after its call.
     positions.sort_unstable_by_key(|position| std::cmp::Reverse((position.at, position.seq)));
     let mut joined = JoinedCalls::new(match meant {
         Some(_) => usize::MAX,
@@ -142,7 +142,7 @@ fn of_types(filter: &Filter, types: &[&str]) -> Filter {
     }
 }
 
-/// The positions of calls, and of all answers after the first of them.
+/// Returns the positions of calls, and of all results after the first of them.
 fn with_answers(
     connection: &Connection,
     filter: &Filter,
@@ -164,7 +164,7 @@ fn with_answers(
     Ok(calls)
 }
 
-/// The positions of what was judged, and of what can have come of each.
+/// Returns the positions of judgements, and of the events that can belong to the same calls.
 fn with_companions(connection: &Connection, judged: Vec<Position>) -> rusqlite::Result<Vec<Position>> {
     let mut all = companions(connection, &judged)?;
     all.extend(judged);
@@ -173,14 +173,15 @@ fn with_companions(connection: &Connection, judged: Vec<Position>) -> rusqlite::
     Ok(all)
 }
 
-/// The positions of what can have come of what was judged. Those of the same tool, server and session are looked for one after
-/// the other: the companions of one are those of the next, and each is found once.
+/// Returns the positions of events that can belong to the same calls as the judgements. Judgements of the same tool,
+/// server and session are processed in order, because the companions of one are mostly those of the next too; each is
+/// found once.
 fn companions(connection: &Connection, judged: &[Position]) -> rusqlite::Result<Vec<Position>> {
     let hashes = RandomState::new();
     let mut alike = Vec::with_capacity(judged.len());
     for position in judged {
         let event = query::event_at(connection, position.seq)?;
-        // One that was stopped is not called.
+        // A blocked call has no further events.
         if let Some(event) = event.filter(|event| event.action != Action::Block) {
             let Filter {
                 tool,
@@ -199,7 +200,7 @@ fn companions(connection: &Connection, judged: &[Position]) -> rusqlite::Result<
             continue;
         };
         let companions = companions_of(event);
-        // Where those are that were found and stand near the next one, too.
+        // The positions that were found already and are near the next judgement too.
         let mut window: VecDeque<i64> = VecDeque::new();
         for (_, seq) in alike {
             let before = seq.saturating_sub(POSITIONS_BEFORE);
@@ -226,16 +227,16 @@ fn companions_of(event: StoredEvent) -> Filter {
     }
 }
 
-/// Calls put together from their events, which come in the order of time: by session, server, request id and user; an
-/// id that is used again belongs to a new call.
+/// Joins events, which come in the order of time, to calls: by session, server, request id and user. An id that is used
+/// again belongs to a new call.
 #[derive(Debug)]
 struct JoinedCalls {
-    /// The newest ones.
+    /// The newest calls.
     calls: VecDeque<CallPlaces>,
     limit: usize,
-    /// Calls before those.
+    /// Number of older calls that were dropped.
     left_out: usize,
-    /// By a hash of session, server and request id.
+    /// Open calls, by a hash of session, server and request id.
     open: BTreeMap<u64, Vec<Open>>,
     hashes: RandomState,
     intents: UnmatchedIntents,
@@ -286,7 +287,8 @@ impl JoinedCalls {
                     true => call.judged = event.seq,
                     false => call.called = event.seq,
                 });
-                // One that was stopped is not called: its id is then another call's, over a connection that came later.
+                // A blocked call has no further events: a later event with its id belongs to another call, on a later
+                // connection.
                 let awaits = (is_judged && event.action != Action::Block).then(|| self.is_same(event));
                 let same = self.open.entry(key).or_insert_with(|| Vec::with_capacity(1));
                 same.retain(of_others);
@@ -324,7 +326,7 @@ impl JoinedCalls {
         number
     }
 
-    /// Changes a call that is not left out.
+    /// Changes a call that was not dropped.
     fn change(&mut self, number: usize, change: impl FnOnce(&mut CallPlaces)) {
         let place = number.checked_sub(self.left_out);
         if let Some(call) = place.and_then(|place| self.calls.get_mut(place)) {
@@ -332,32 +334,32 @@ impl JoinedCalls {
         }
     }
 
-    /// A hash of what a judgement and the call that came of it have in common.
+    /// Returns a hash of the fields that a judgement and its call have in common.
     fn is_same(&self, event: &StoredEvent) -> u64 {
         self.hashes
             .hash_one(["tool_name", "tool_call_id"].map(|field| text(event, field)))
     }
 }
 
-/// A call of which more may come.
+/// A call of which more events may come.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    /// The number of the call among all.
+    /// The number of the call.
     number: usize,
     user: Option<u32>,
-    /// The key of a call that was judged and may still be made: what the call has in common with the
+    /// Set for a judged call that may still be made: the hash of the fields that the call has in common with the
     /// judgement.
     awaits: Option<u64>,
 }
 
-/// Returns the user of an event's call: that of the client, else of the serving process.
+/// Returns the user of an event's call: the client's, or else that of the serving process.
 fn user(event: &StoredEvent) -> Option<u32> {
     let client = event.data.get("client_uid").and_then(Value::as_u64);
     let client = client.and_then(|uid| u32::try_from(uid).ok());
     client.or_else(|| event.process.as_ref()?.uid)
 }
 
-/// Returns whether nothing tells that both are of two users.
+/// Returns whether two users may be the same: they are equal, or one is unknown.
 fn may_share_user(one: Option<u32>, other: Option<u32>) -> bool {
     one.is_none() || other.is_none() || one == other
 }
@@ -374,31 +376,32 @@ fn key(event: &StoredEvent) -> [String; 3] {
     ]
 }
 
-/// Calls that a model wanted and that did not come yet.
+/// Intents whose calls have not come yet.
 ///
-/// Each layer tells what it knows: the proxy may not know yet whose tool a name stands for, nor whose connection it
-/// answers, and each may know the session under another name. What one of them does not know does not part them.
+/// Each component records what it knows. The proxy may not know yet which server a tool's name belongs to, or which
+/// connection it answers, and each may know the session under another name. What one of them does not know does not
+/// count as a difference.
 #[derive(Debug, Default)]
 struct UnmatchedIntents {
     by_id: BTreeMap<String, VecDeque<Rc<UnmatchedIntent>>>,
-    /// By what the tools are to be called with.
+    /// By the input of the call.
     by_input: BTreeMap<Option<Digest>, VecDeque<Rc<UnmatchedIntent>>>,
-    /// All of them, and some that were taken since, oldest first.
+    /// All intents, including some that were matched meanwhile, oldest first.
     order: VecDeque<Rc<UnmatchedIntent>>,
 }
 
-/// Calls with one id, or with the same input, that are waited for at most; the oldest make room.
+/// Most waiting intents with the same id or the same input; beyond it, the oldest are forgotten.
 const MAX_ALIKE: usize = 256;
 
 #[derive(Debug)]
 struct UnmatchedIntent {
-    /// The number of the call among all.
+    /// The number of the call.
     number: usize,
     at: Timestamp,
     user: Option<u32>,
     session: Option<SessionId>,
     server: Option<String>,
-    /// As its server calls it; where the server is not known, as the model does.
+    /// The tool's name at its server, or the model's name for it if the server is unknown.
     tool: String,
     id: Option<String>,
     input: Option<Digest>,
@@ -415,28 +418,28 @@ impl UnmatchedIntent {
             server: event.server_id.clone(),
             tool: text(event, "tool_name").unwrap_or_default(),
             id: text(event, "tool_call_id"),
-            // Each layer writes what it was given; in one spelling both are the same.
+            // Each component records the input as it received it. In canonical form, equal inputs are identical.
             input: input.map(|input| Definition::of(RawJson::trusted(&input)).hash),
         }
     }
 
-    /// Returns whether `call` comes in time.
+    /// Returns whether `call` comes in time for this intent.
     fn may_wait_for(&self, call: &Self) -> bool {
         let waited = call.at.0.saturating_sub(self.at.0);
         (0..=MAX_WAIT).contains(&waited)
     }
 
-    /// Returns whether both are of one session; `None` where not both are known.
+    /// Returns whether both have the same session. Returns `None` if one is unknown.
     fn shares_session(&self, call: &Self) -> Option<bool> {
         Some(self.session.as_ref()?.is_of_same_root(call.session.as_ref()?))
     }
 
-    /// Returns whether nothing tells that `call` is one of another session, or of another user.
+    /// Returns whether `call` may have the same session and user.
     fn may_share_session(&self, call: &Self) -> bool {
         self.shares_session(call) != Some(false) && may_share_user(self.user, call.user)
     }
 
-    /// Returns whether nothing tells that `call` is one of another tool.
+    /// Returns whether `call` may have the same tool.
     fn may_share_tool(&self, call: &Self) -> bool {
         match &self.server {
             Some(_) => self.server == call.server && self.tool == call.tool,
@@ -447,14 +450,13 @@ impl UnmatchedIntent {
         }
     }
 
-    /// Returns whether `call` may be of this tool though their names do not tell so: where nobody knew the
-    /// tool, its client may have given it any name; of two servers' tools of one name, the one is taken for
-    /// the other.
+    /// Returns whether `call` may have this tool although the names differ. If the proxy did not know the tool, its
+    /// client may have given it any name; a tool of the same name on another server is accepted too.
     fn may_be_named(&self, call: &Self) -> bool {
         self.server.is_none() || self.tool == call.tool
     }
 
-    /// Returns whether `call` has the same content, and comes in time.
+    /// Returns whether `call` may be the call of this intent, judged by all but the id, and comes in time.
     fn is_alike(&self, call: &Self) -> bool {
         self.may_wait_for(call)
             && (self.id.is_none() || call.id.is_none())
@@ -463,14 +465,14 @@ impl UnmatchedIntent {
     }
 }
 
-/// Returns the letters of a tool's name that every client keeps, however it writes the name.
+/// Returns the characters of a tool's name that all clients keep when they rewrite names.
 fn letters(name: &str) -> String {
     let letters = name.chars().filter(|letter| letter.is_alphanumeric());
     letters.flat_map(char::to_lowercase).collect()
 }
 
 impl UnmatchedIntents {
-    /// A call that is wanted. One that was stopped does not come.
+    /// Adds an intent. A blocked one has no call.
     fn add(&mut self, event: &StoredEvent, number: usize) {
         if event.action == Action::Block {
             return;
@@ -488,8 +490,8 @@ impl UnmatchedIntents {
         put(self.by_input.entry(intent.input).or_default(), intent);
     }
 
-    /// The one that a call comes from: by the id that both layers have, else the first of the same content that is
-    /// not known to be another.
+    /// Removes and returns the intent of a call: the one with the same id from the model, or else the oldest that
+    /// agrees in everything that is known.
     fn take(&mut self, event: &StoredEvent) -> Option<usize> {
         let call = UnmatchedIntent::of(event, 0);
         let found = self.with_id(&call).or_else(|| {
@@ -501,7 +503,7 @@ impl UnmatchedIntents {
         Some(found.number)
     }
 
-    /// Forgets those that waited too long by `now`: nothing comes of them any more.
+    /// Forgets the intents that are too old at `now` for a call.
     fn forget_before(&mut self, now: Timestamp) {
         let is_late = |intent: &mut Rc<UnmatchedIntent>| now.0.saturating_sub(intent.at.0) > MAX_WAIT;
         while let Some(intent) = self.order.pop_front_if(is_late) {
@@ -527,8 +529,8 @@ impl UnmatchedIntents {
         }
     }
 
-    /// The one with the call's id: some models count, and begin anew with every turn, so the last one that fits. Such
-    /// an id is everybody's: within one session only it tells more than the names of tools.
+    /// Returns the intent with the call's id. Some models number their calls anew in every turn, so the latest match is
+    /// taken. Such ids are not unique, so the id decides against different tool names only within one session.
     fn with_id(&self, call: &UnmatchedIntent) -> Option<&Rc<UnmatchedIntent>> {
         let same = self.by_id.get(call.id.as_ref()?)?.iter().rev();
         let mut same = same.filter(|intent| intent.may_wait_for(call) && intent.may_share_session(call));

@@ -74,7 +74,7 @@ fn what_was_wanted_first_and_written_last_is_of_its_call() {
     assert_eq!(loaded(events, &Filter::default(), 10), ["3>0-1-2"]);
 }
 
-/// As a client calls that has no ids of other layers.
+/// A call of a client that sends no ids of other layers.
 fn called(tool: &str, request: u32, input: &str, second: i64) -> Event {
     let mut event = sample::called(tool, request);
     if let EventKind::ToolCalled {
@@ -89,7 +89,7 @@ fn called(tool: &str, request: u32, input: &str, second: i64) -> Event {
     sample::at(second, event)
 }
 
-/// As it is told where nobody knows whose tool `visible` is.
+/// An event of a component that does not know which server has the tool `visible`.
 fn unknown(mut event: Event, visible: &str) -> Event {
     event.server_id = None;
     if let EventKind::ToolCallIntercepted { tool_name, .. } = &mut event.kind {
@@ -108,7 +108,7 @@ fn of_server(mut event: Event, server: &str) -> Event {
     event
 }
 
-/// As it is told by who knows whose it is.
+/// An event of a component that knows the user.
 fn of_user(mut event: Event, user: u32) -> Event {
     use EventKind::{ToolCallIntercepted, ToolCalled, ToolReturned};
     if let ToolCallIntercepted { client_uid, .. }
@@ -120,7 +120,7 @@ fn of_user(mut event: Event, user: u32) -> Event {
     event
 }
 
-/// As it is told of a server that this user runs.
+/// An event of a server that this user runs.
 fn of_process(mut event: Event, user: u32) -> Event {
     event.process = Some(ProcessRef {
         pid: 10,
@@ -130,7 +130,7 @@ fn of_process(mut event: Event, user: u32) -> Event {
     event
 }
 
-/// Of a client whose session nobody knows.
+/// An event of a client whose session is unknown.
 fn alone(event: Event, user: u32) -> Event {
     of_user(of_session(event, None), user)
 }
@@ -214,7 +214,7 @@ fn what_came_of_a_judged_call_is_found_whatever_was_recorded_before_it(filter: F
         ]
     };
     let events: Vec<Event> = call(1).into_iter().chain(others).chain(call(3)).collect();
-    // With room for three events of each kind: the answers between are of other calls.
+    // The limit is three events of each kind; the results in between belong to other calls.
     assert_eq!(loaded(events.clone(), &filter, 2), ["1-2-4", "205-206-208"]);
     assert_eq!(loaded(events, &filter, 1), ["205-206-208"]);
 }
@@ -242,7 +242,7 @@ fn companions_of_many_judged_calls_are_each_found_once() {
     let connection = &store.connection;
     let newest = EventRange::Newest { limit: 4 * CALLS };
     let judged = query::find(connection, &of_types(&Filter::default(), &[JUDGED]), newest).unwrap();
-    // What each has by itself.
+    // The companions of each judgement alone.
     let mut expected = BTreeSet::new();
     for position in &judged {
         let event = query::event_at(connection, position.seq).unwrap().unwrap();
@@ -254,13 +254,13 @@ fn companions_of_many_judged_calls_are_each_found_once() {
     }
     let found = companions(connection, &judged).unwrap();
     assert_eq!(found.iter().copied().collect::<BTreeSet<_>>(), expected);
-    // By their tool or by none, in their session or in any.
+    // Events with the same tool or none, in the same session or none.
     assert!(found.len() <= 4 * expected.len(), "{}", found.len());
 }
 
 #[test]
 fn the_least_severity_is_no_filter() {
-    // More answers of others than are looked at for one call that was judged.
+    // More results of other calls than are searched for one judged call.
     let others = (2..200).map(|request| sample::returned("a", request, CallOutcome::Ok));
     let answer = sample::returned("a", 1, CallOutcome::Ok);
     let events = std::iter::once(sample::called("a", 1))

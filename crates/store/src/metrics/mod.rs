@@ -1,5 +1,4 @@
-//! Metrics: counts over recorded events, beside the values that the process itself adds. One registry feeds every
-//! exporter.
+//! Metrics: counts of recorded events, and values that the process itself adds. One registry feeds every exporter.
 
 pub mod table;
 mod tallies;
@@ -14,7 +13,7 @@ use self::tallies::Tallies;
 use super::StoredEvent;
 
 /// The upper bounds of the classes of durations, in seconds: those that OpenTelemetry recommends for MCP, and shorter
-/// ones, since a local server answers within a millisecond.
+/// ones, because a local server answers within a millisecond.
 pub const DURATION_BOUNDS: [f64; 17] = [
     0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0,
 ];
@@ -24,14 +23,14 @@ pub const DURATION_BOUNDS: [f64; 17] = [
 pub struct MetricFamily {
     /// The metric.
     pub metric: Metric,
-    /// The samples, each with labels of its own.
+    /// The samples, each with its own labels.
     pub samples: Vec<Sample>,
 }
 
 /// One value of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// Labels, by name. An empty value is that of an absent label.
+    /// Labels, by name. An empty value is the same as no label.
     pub labels: Vec<(&'static str, String)>,
     /// The value.
     pub value: MetricValue,
@@ -40,18 +39,19 @@ pub struct Sample {
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MetricValue {
-    /// Of a counter or gauge.
+    /// The value of a counter or gauge.
     Number(u64),
-    /// Of a histogram.
+    /// The value of a histogram.
     Durations(Durations),
 }
 
 /// A distribution of durations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Durations {
-    /// Their sum, in seconds.
+    /// The sum of all durations, in seconds.
     pub sum: f64,
-    /// How many there are in each class: one more than there are bounds, the last without an upper bound.
+    /// The number of durations in each class. There is one class more than there are bounds; the last has no upper
+    /// bound.
     pub classes: [u64; DURATION_BOUNDS.len() + 1],
 }
 
@@ -65,7 +65,7 @@ impl Durations {
         self.sum += seconds;
     }
 
-    /// Returns how many there are.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.classes.iter().sum()
     }
@@ -93,7 +93,7 @@ impl MetricFamily {
     }
 }
 
-/// The metrics of this process. Clones are the same registry.
+/// The metrics of this process. Clones share one registry.
 #[derive(Clone, Default)]
 pub struct Metrics(Arc<Registry>);
 
@@ -105,7 +105,7 @@ struct Registry {
 }
 
 impl Metrics {
-    /// Counts recorded events. The writer calls it once a batch: no call waits for it.
+    /// Counts recorded events. The writer calls it once for each batch, so that no call waits for it.
     pub(super) fn count<'a>(&self, events: impl Iterator<Item = &'a StoredEvent>) {
         let mut tallies = self.0.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         events.for_each(|event| tallies.count(event));
@@ -116,12 +116,12 @@ impl Metrics {
         *self.0.state.lock().unwrap_or_else(PoisonError::into_inner) = families;
     }
 
-    /// Returns whether every component of the enforcement works; `None` where the process tells nothing of it.
+    /// Returns whether every component of the enforcement works. Returns `None` if the process has not reported it.
     pub fn is_enforcement_effective(&self) -> Option<bool> {
         *self.effective()
     }
 
-    /// Notes whether every component of the enforcement works, for whatever is exported from now on.
+    /// Sets whether every component of the enforcement works, for later exports.
     pub fn set_enforcement_effective(&self, is_effective: bool) {
         *self.effective() = Some(is_effective);
     }
@@ -149,7 +149,7 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// Two handles are equal if they are of one registry.
+/// Two handles are equal if they share one registry.
 impl PartialEq for Metrics {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

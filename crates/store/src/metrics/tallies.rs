@@ -1,4 +1,4 @@
-//! Counts over recorded events. Names come from other processes: how many different ones are told apart is bounded.
+//! Counts of recorded events. Names come from other processes, so the number of different label values is limited.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +10,15 @@ use super::{
 };
 use crate::{StoredEvent, names};
 
-/// Servers that are told apart.
+/// Most servers with a label value of their own.
 const MAX_SERVERS: usize = 100;
-/// Rules that are told apart.
+/// Most rules with a label value of their own.
 const MAX_RULES: usize = 200;
-/// Combinations of server, verdict and rule that are told apart.
+/// Most combinations of server, verdict and rule that are counted separately.
 const MAX_CALL_SERIES: usize = 2000;
 /// Longest name in a label, characters.
 const MAX_NAME_CHARS: usize = 128;
-/// The label value of whatever is not told apart.
+/// The label value for everything beyond these limits.
 const OTHER: &str = "other";
 
 const CALLED: &str = EventType::ToolCalled.as_str();
@@ -29,7 +29,7 @@ const INSPECTED: &str = EventType::OutputInspection.as_str();
 const CONNECTION: &str = EventType::NetworkConnection.as_str();
 const LOST: &str = EventType::EventsLost.as_str();
 
-/// Classes of places at which records are lost, by how their names begin.
+/// Classes of places where records are lost, by the beginnings of their names.
 const LOSS_CLASSES: [(&str, &str); 9] = [
     ("kernel ring", "kernel_ring"),
     ("kernel process table", "kernel_table"),
@@ -42,7 +42,7 @@ const LOSS_CLASSES: [(&str, &str); 9] = [
     ("otlp", "otlp"),
 ];
 
-/// Names that are told apart, up to a bound.
+/// Names with a label value of their own, up to a limit.
 #[derive(Debug, Default)]
 struct Names(BTreeSet<String>);
 
@@ -88,7 +88,7 @@ impl Tallies {
         let number = |field: &str| event.data.get(field).and_then(serde_json::Value::as_u64);
         let count = number("count").unwrap_or(1);
         match kind {
-            // One that something stands against and that goes on is told twice: as judged, and as called.
+            // A call that is reported and still made has two events: the judgement and the call. It is counted once.
             CALLED => self.count_call(event),
             JUDGED if event.action == Action::Block => self.count_call(event),
             RETURNED => self.count_duration(event, number("duration_us").unwrap_or_default()),
@@ -224,11 +224,11 @@ mod tests {
         let tallies = tallies([
             sample::called("read_file", 1),
             sample::returned("read_file", 1, CallOutcome::Ok),
-            // Told twice: it went on.
+            // This call has two events, because it was made.
             sample::intercepted("read_file", 2, Action::Audit),
             audited,
             sample::intercepted("read_file", 3, Action::Block),
-            // What a model wants is counted when it comes, or where it is stopped.
+            // An intent is counted with its call, or when it is blocked.
             sample::wanted("read_file", None, Action::Allow),
             sample::wanted("read_file", None, Action::Block),
         ]);

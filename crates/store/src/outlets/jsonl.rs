@@ -1,4 +1,5 @@
-//! A file of JSON lines that other programs follow, such as log shippers. Several processes may write to it.
+//! A file of JSON lines for other programs that read it continuously, such as log shippers. Several processes may write
+//! to it.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
@@ -17,10 +18,10 @@ use super::{
     EventFormat, Outlet, OutletKeys, SectionFaults, StoreEntry, StoredEvent, Surroundings, events, line,
 };
 
-/// Most files that are kept beside the one that is written to.
+/// Most rotated files that are kept.
 const MAX_KEPT_FILES: u32 = 999;
 
-/// Smallest size at which a file is put aside, bytes.
+/// Smallest size at which a file is rotated, bytes.
 const MIN_FILE_BYTES: u64 = 64 << 10;
 
 /// The permissions of the first file.
@@ -47,9 +48,9 @@ pub struct JsonlSettings {
     pub path: PathBuf,
     /// The form of a line.
     pub format: EventFormat,
-    /// Size in bytes at which the file is put aside as `FILE.1`.
+    /// Size in bytes at which the file is renamed to `FILE.1`.
     pub max_size: u64,
-    /// Files that are kept so, at least 1.
+    /// Number of rotated files that are kept, at least 1.
     pub keep: u32,
 }
 
@@ -90,7 +91,7 @@ impl OutletKeys for JsonlKeys {
     }
 }
 
-/// The file, opened for each batch: whoever rotates it finds nobody holding on to the old one.
+/// The file, opened for each batch, so that another program can rotate it at any time.
 #[derive(Debug)]
 pub(super) struct JsonLines {
     path: PathBuf,
@@ -113,7 +114,7 @@ impl JsonLines {
         }
     }
 
-    /// Appends one line for each event, all of them in one write. What cannot be written is counted.
+    /// Appends one line for each event, all of them in one write. Events that cannot be written are counted.
     fn append<'a>(&mut self, events: impl Iterator<Item = &'a StoredEvent>) {
         let (mut lines, mut count) = (Vec::new(), 0);
         for event in events {
@@ -137,7 +138,7 @@ impl JsonLines {
         if size > 0 && size.saturating_add(lines.len() as u64) > self.max_size {
             match self.rotate(&file) {
                 Ok(next) => file = next,
-                // A file that is too long loses nothing.
+                // No event is lost if the file grows too long.
                 Err(error) => {
                     tracing::warn!(%error, path = %self.path.display(), "a full file cannot be put aside")
                 }
@@ -145,19 +146,19 @@ impl JsonLines {
             end = file.metadata()?.size();
         }
         file.write_all(lines).inspect_err(|_| {
-            // A part of a line would spoil the next one, too.
+            // A partial line would make the next one unreadable too.
             if let Err(error) = file.set_len(end) {
                 tracing::warn!(%error, path = %self.path.display(), "a line was written in part");
             }
         })
     }
 
-    /// Puts the full file aside, which is locked: `FILE.1` becomes `FILE.2` and so on, and the oldest one goes. The file
-    /// itself is renamed last: until then every other process waits for its lock, and whoever reads it goes on with
-    /// the same file under its new name. Returns the new file, with the owner and the permissions of the full one.
+    /// Rotates the full file, which is locked: `FILE.1` becomes `FILE.2` and so on, and the oldest one is removed. The
+    /// file itself is renamed last: until then, other processes wait for its lock, and readers keep reading it under
+    /// its new name. Returns the new file, with the owner and the permissions of the full one.
     fn rotate(&self, full: &File) -> io::Result<Flock<File>> {
         let kept = full.metadata()?;
-        // Where nothing can be renamed here, nothing is: the old files would be shifted away one by one.
+        // If files cannot be renamed here, rotate nothing: otherwise the old files would be shifted away one by one.
         let probe = self.beside("rotating");
         drop(fs::remove_file(&probe));
         fs::hard_link(&self.path, &probe)?;
@@ -171,7 +172,7 @@ impl JsonLines {
         Ok(file)
     }
 
-    /// Opens and locks the file. Another process may have put it aside in between: then the new one is taken.
+    /// Opens and locks the file. If another process has rotated it in between, the new file is opened.
     fn open(&self, mode: u32) -> io::Result<Flock<File>> {
         loop {
             let file = OpenOptions::new()
@@ -194,7 +195,7 @@ impl JsonLines {
         }
     }
 
-    /// Returns the path of a file that was put aside; 1 is the latest.
+    /// Returns the path of a rotated file; 1 is the latest.
     fn aside(&self, number: u32) -> PathBuf {
         self.beside(&number.to_string())
     }
@@ -213,7 +214,8 @@ fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives the new file what an administrator gave the one before, as far as this process may: a shipper reads both.
+/// Gives the new file the owner and mode that an administrator gave the previous one, as far as this process may: a
+/// shipper reads both.
 fn give(file: &File, kept: &Metadata) {
     let given = file.metadata().and_then(|new| {
         if (new.uid(), new.gid()) != (kept.uid(), kept.gid()) {
@@ -325,7 +327,7 @@ mod tests {
                 jsonl.append([event(number)].iter());
             }
         }
-        // They may be those of another program that rotates.
+        // These may be the files of another program that rotates.
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 5);
     }
 
@@ -361,15 +363,15 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o664);
     }
 
-    /// Reads as a shipper does: it goes on with the file that it has open to its end, whatever its name is by then, and
-    /// then with the next one.
+    /// Reads like a shipper: it reads the open file to its end, whatever its name is then, and continues with the next
+    /// one.
     fn follow(files: &JsonLines, mut file: File, is_over: impl Fn() -> bool) -> Vec<StoredEvent> {
         let (mut events, mut text) = (Vec::new(), String::new());
         loop {
             let was_over = is_over();
             let next = next_of(files, &file);
             file.read_to_string(&mut text).unwrap();
-            // The last line may be there in part, while it is being written.
+            // The last line may be incomplete while it is being written.
             let whole = text.rfind('\n').map_or(0, |end| end + 1);
             events.extend(text.drain(..whole).as_str().lines().map(event_in));
             match next {
@@ -383,7 +385,7 @@ mod tests {
         }
     }
 
-    /// Returns the file that was begun after `file`; `None` where that is the latest, or is being renamed.
+    /// Returns the file that follows `file`. Returns `None` if `file` is the latest, or is being renamed.
     fn next_of(files: &JsonLines, file: &File) -> Option<File> {
         let inode = file.metadata().unwrap().ino();
         let is_it = |path: &Path| fs::metadata(path).is_ok_and(|named| named.ino() == inode);
@@ -396,7 +398,7 @@ mod tests {
             _ => files.aside(number - 1),
         };
         let next = File::open(next).ok()?;
-        // The oldest file is renamed first: while this one has its name, so has the next.
+        // The oldest file is renamed first: if this one still has its name, so has the next one.
         is_it(&files.aside(number)).then_some(next)
     }
 
@@ -412,7 +414,7 @@ mod tests {
                 ..settings(directory.path().join("events.jsonl"))
             })
         };
-        // Who follows is there first: only then is the file the first one.
+        // The reader has to be there first, so that it reads the first file.
         File::create(&files().path).unwrap();
         let first = File::open(&files().path).unwrap();
         let done = AtomicU32::new(0);

@@ -1,5 +1,5 @@
-//! Keys of the outlets in the section `record` of a configuration. Each outlet declares its own, with what they mean,
-//! beside its code.
+//! Keys of the outlets in the section `record` of a configuration. Each outlet declares its own keys, with their
+//! documentation, next to its code.
 
 use std::path::PathBuf;
 
@@ -10,20 +10,20 @@ use crate::metrics::Metrics;
 
 /// The keys of one outlet.
 pub(super) trait OutletKeys: SectionKeys {
-    /// The settings that they make.
+    /// The settings that the keys make.
     type Settings;
 
-    /// Returns the settings; `None` where the outlet is not wanted. Mistakes are told all the same.
+    /// Returns the settings. Returns `None` if the outlet is off; mistakes are reported nevertheless.
     fn check(&self, faults: &mut SectionFaults) -> Option<Self::Settings>;
 
-    /// Starts the outlet; `None` where it can take nothing.
+    /// Starts the outlet. Returns `None` if it cannot accept anything.
     fn start(settings: &Self::Settings, surroundings: &Surroundings<'_>) -> Option<Box<dyn Outlet>>;
 }
 
-/// The surroundings in which an outlet starts.
+/// What the process offers to an outlet.
 #[derive(Debug)]
 pub(super) struct Surroundings<'a> {
-    /// The store of the process, where it has one.
+    /// The store of the process, if it has one.
     pub(super) origin: Option<Origin>,
     /// The metrics that count every event.
     pub(super) metrics: Option<&'a Metrics>,
@@ -39,7 +39,7 @@ impl SectionFaults {
         self.0.push((key, message.into()));
     }
 
-    /// Returns the file at `key`, `None` where it is empty.
+    /// Returns the file at `key`. Returns `None` if it is empty.
     pub fn file(&mut self, key: &'static str, given: &str) -> Option<PathBuf> {
         let path = Some(PathBuf::from(given)).filter(|path| !path.as_os_str().is_empty());
         if path.as_ref().is_some_and(|path| path.is_relative()) {
@@ -51,7 +51,7 @@ impl SectionFaults {
         path
     }
 
-    /// Returns the URL at `key`, `None` where it is none.
+    /// Returns the URL at `key`. Returns `None` if it is invalid, and reports that.
     pub(super) fn url(&mut self, key: &'static str, given: &str) -> Option<HttpUrl> {
         let url = given.parse();
         url.map_err(|error: mcpmon_policy::written::HttpUrlError| self.push(key, error.to_string()))

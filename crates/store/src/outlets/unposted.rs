@@ -1,19 +1,19 @@
-//! Events that the receiver of an outlet has not acknowledged: they are in the store, for each outlet by itself, and are
-//! posted by whoever claims them. A claim expires where its process died.
+//! Backlogs: events that the receiver of an outlet has not acknowledged. They are in the store, separately for each
+//! outlet, and are posted by the process that claims them. A claim expires after its process has died.
 //!
-//! Those of the webhook are in a table of their own, in which wrappers of a version without other outlets still write.
+//! The backlog of the webhook has a table of its own, because wrappers of a version without other outlets write to it.
 
 use mcpmon_model::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::super::{ClaimedPosts, UnpostedEvents, row};
 
-/// Events of an outlet that wait at most without being claimed; the newest are kept.
+/// Most unclaimed events of an outlet; the newest are kept.
 const MAX_UNCLAIMED: u32 = 10_000;
-/// Nanoseconds for which a claim holds.
+/// Nanoseconds until a claim expires.
 const CLAIM: i64 = 180 * 1_000_000_000;
-/// The rows of the outlet `?1` that nobody claims at the time `?2`. A claim that ends later than one can is of a clock that
-/// was wrong.
+/// The rows of the outlet `?1` that are unclaimed at the time `?2`. A claim that ends later than a new one would was
+/// made by a wrong clock, and does not count.
 const UNCLAIMED: &str = "outlet = ?1 AND (claimed_until <= ?2 OR claimed_until > ?2 + ?3)";
 
 /// Returns the table with the backlog of an outlet.
@@ -29,7 +29,7 @@ pub(crate) const fn claim_end(now: Timestamp) -> Timestamp {
     Timestamp(now.0.saturating_add(CLAIM))
 }
 
-/// Keeps which events are still to be posted, and forgets those that are settled.
+/// Stores which events are still to be posted, and removes those that are settled.
 pub(crate) fn keep(connection: &Connection, unposted: &UnpostedEvents) -> rusqlite::Result<()> {
     let mut upsert = connection.prepare_cached(&format!(
         "INSERT INTO {} (outlet, event_id, timestamp, claimed_until) VALUES (?1, ?2, ?3, ?4) \
@@ -55,7 +55,7 @@ fn forget(connection: &Connection, outlet: &str, id: &str) -> rusqlite::Result<u
         .execute([outlet, id])
 }
 
-/// Claims the oldest ones of an outlet that nobody claims, at most `max`. One that retention removed is not posted any more.
+/// Claims the oldest unclaimed events of an outlet, at most `max`. An event that retention removed is not posted.
 pub(crate) fn claim(
     connection: &Connection,
     outlet: &str,
@@ -160,7 +160,7 @@ mod tests {
             settled: vec![Uuid::from_u128(1)],
         });
         store.keep(&[settled]).unwrap();
-        // A clock that is set back makes no claim eternal.
+        // After the clock was set back, no claim lasts for ever.
         assert_eq!(claimed(&mut store, Timestamp(0)), (vec![2], 0));
     }
 

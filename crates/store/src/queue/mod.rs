@@ -1,11 +1,11 @@
 //! The bounded queue between recording threads and the writer thread.
 //!
-//! A push holds a lock for as long as one move takes and wakes nobody, unless what it brings is urgent or fills
-//! a batch: the writer looks by itself every flush interval, and after each batch once more a little later. The room
-//! that it emptied is filled next, so that pushing asks nobody for memory. What does not fit is counted by kind.
+//! A push holds the lock for the time of a move, and does not wake the writer unless the entry is urgent or fills a
+//! batch: the writer looks once in every flush interval, and again shortly after each batch. The buffer of a written
+//! batch is reused, so that pushing does not allocate. Entries that do not fit are counted by kind.
 //!
-//! Entries that other members of the session must see at once are urgent: they wake the writer and are written first,
-//! while earlier entries wait for their own time.
+//! Entries that other members of the session need at once go ahead: they wake the writer and are written first, while
+//! earlier entries wait for their time.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,13 +17,13 @@ use mcpmon_model::{Action, Event, EventPriority, EventType, ProcessRef, Repeated
 
 use super::{RecorderStatus, StoreEntry, StoredEvent};
 
-/// The time after a batch at which the writer looks again, so that entries due soon need not wake it.
+/// The time after a batch at which the writer looks again, so that entries that are due soon need not wake it.
 pub(super) const SOON: Duration = Duration::from_millis(5);
 
-/// Messages for which there is room while nothing happens.
+/// Messages for which memory is kept while nothing is recorded.
 const SMALL: usize = 16;
 
-/// Returns the number of entries up to which the queue takes in events of that priority.
+/// Returns the number of entries up to which the queue accepts events of this priority.
 const fn limit(priority: EventPriority, capacity: usize) -> usize {
     match priority {
         EventPriority::Bulk => capacity - capacity / 8,
@@ -39,15 +39,15 @@ const fn limit(priority: EventPriority, capacity: usize) -> usize {
     reason = "nearly all are events, and a box for each would cost more than the move"
 )]
 pub(super) enum QueueMessage {
-    /// An event that gets its identity when it is written, and the process it is of unless it says so itself.
+    /// An event that gets its id when it is written, and the process that it is assigned unless it names one itself.
     Event(Event, Option<Arc<ProcessRef>>),
-    /// The same, still to be completed.
+    /// An event that the writer has to complete.
     Unworded(Box<DeferredEvent>),
-    /// Events that were told before, and of which process they are unless they say so themselves.
+    /// Events that were recorded before, and the process that they are assigned unless they name one themselves.
     RepeatedEvents(RepeatedEvents, Option<Arc<ProcessRef>>),
-    /// An event that has it, and is in the journal.
+    /// An event that has its id, and is in the journal.
     Kept(Box<StoredEvent>),
-    /// Anything else.
+    /// Any other entry.
     Entry(Box<StoreEntry>),
 }
 
@@ -61,7 +61,7 @@ impl QueueMessage {
     }
 }
 
-/// An event to which the writer adds what takes time to find.
+/// An event whose slow parts the writer adds.
 pub(super) struct DeferredEvent {
     pub(super) event: Event,
     pub(super) process: Option<Arc<ProcessRef>>,
@@ -84,8 +84,8 @@ pub struct QueueRefusal;
 /// The batch that the writer takes at once.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// At most one batch of messages, in the order they came, events that are told once more all at once; empty when
-    /// the interval passed without any.
+    /// At most one batch of messages, in the order in which they came; repeated events are never split. Empty if the
+    /// interval passed without any.
     pub(super) messages: Vec<QueueMessage>,
     /// The number of entries, without the urgent ones.
     pub(super) count: usize,
@@ -110,7 +110,7 @@ pub(super) struct Queue {
     state: Mutex<QueueState>,
     /// The writer waits on it.
     wake: Condvar,
-    /// Those who flush wait on it.
+    /// Threads that flush wait on it.
     progress: Condvar,
 }
 
@@ -118,35 +118,35 @@ pub(super) struct Queue {
 struct QueueState {
     filling: Heap,
     full: VecDeque<Heap>,
-    /// The urgent messages.
+    /// The messages that go ahead.
     ahead: Vec<QueueMessage>,
-    /// Room that was emptied.
+    /// An empty buffer for reuse.
     spare: Option<Vec<QueueMessage>>,
     queued: usize,
-    /// Messages ever taken in, and those of them that were written or given up.
+    /// Number of messages accepted so far, and number of those that were written or given up.
     accepted: u64,
     settled: u64,
-    /// The same of what went ahead.
+    /// The same numbers for messages that went ahead.
     ahead_accepted: u64,
     ahead_settled: u64,
-    /// The number of entries settled when a batch was last given up.
+    /// The number of settled messages when a batch was last given up.
     given_up: u64,
     overflow: BTreeMap<&'static str, u64>,
     urgent: bool,
     closed: bool,
     writer_sleeps: bool,
-    /// True if the writer looks again soon, for there was something the last time.
+    /// True if the writer looks again soon, because the last batch was not empty.
     is_brisk: bool,
-    /// The time by which the writer must look, for entries due soon.
+    /// The time by which the writer has to look, for entries that are due soon.
     soon: Option<Instant>,
-    /// Since when it waits for more than what goes ahead.
+    /// The time since which the writer waits for messages that do not go ahead.
     waits_since: Option<Instant>,
     written: u64,
     lost: u64,
     last_error: Option<String>,
 }
 
-/// Messages and how many they count for.
+/// Messages, and the number of entries that they count for.
 #[derive(Debug, Default)]
 struct Heap {
     messages: Vec<QueueMessage>,
@@ -165,14 +165,14 @@ impl Queue {
         }
     }
 
-    /// Takes `event` in, or counts it as lost.
+    /// Queues `event`, or counts it as lost.
     pub(super) fn push_event(&self, event: Event, process: Option<Arc<ProcessRef>>) {
         let urgent = event.action == Action::Block || event.severity >= Severity::High;
         let kind = event.kind.event_type();
         self.take_in(QueueMessage::Event(event, process), kind, urgent);
     }
 
-    /// Takes in an event that the writer completes, or counts it as lost.
+    /// Queues an event that the writer completes, or counts it as lost.
     pub(super) fn push_unworded(&self, unworded: DeferredEvent) {
         let event = &unworded.event;
         let urgent = event.severity >= Severity::High;
@@ -180,7 +180,7 @@ impl Queue {
         self.take_in(QueueMessage::Unworded(Box::new(unworded)), kind, urgent);
     }
 
-    /// Takes in all of `retold`, or where there is no room for all as many as there is room for.
+    /// Queues all of `retold`, or as many of the events as fit.
     pub(super) fn push_retold(&self, retold: RepeatedEvents, process: Option<Arc<ProcessRef>>) {
         let state = self.lock();
         let needed = retold.count().saturating_sub(1);
@@ -194,12 +194,12 @@ impl Queue {
         }
     }
 
-    /// Takes in an event that is in the journal, or counts it as lost: then it is found there one day.
+    /// Queues an event that is in the journal, or counts it as lost; it is found in the journal later then.
     pub(super) fn push_kept(&self, event: StoredEvent, kind: EventType) {
         self.take_in(QueueMessage::Kept(Box::new(event)), kind, true);
     }
 
-    /// Takes in an event that has its identity, or counts it as lost.
+    /// Queues an event that has its id, or counts it as lost.
     pub(super) fn push_stored(&self, event: StoredEvent, kind: EventType) {
         self.take_in(
             QueueMessage::Entry(Box::new(StoreEntry::Event(event))),
@@ -218,15 +218,15 @@ impl Queue {
         self.add(state, message, urgent);
     }
 
-    /// Takes in what must not be lost unnoticed; it is written at once.
+    /// Queues an entry that must not be lost unnoticed; it is written at once.
     pub(super) fn push(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
         let state = self.room_for_all()?;
         self.add(state, QueueMessage::Entry(Box::new(entry)), true);
         Ok(())
     }
 
-    /// The same, but written within [`SOON`], and hardly before: whoever records it has something else to do, for which
-    /// the writer would be in the way. It is told only where it would look later than that.
+    /// Queues an entry that is written within [`SOON`], and hardly earlier: the caller has other work, which the writer
+    /// would slow down. The writer is woken only if it would look later than that.
     pub(super) fn push_soon(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
         let mut state = self.room_for_all()?;
         let is_late = !state.is_brisk && state.soon.is_none() && SOON < self.interval;
@@ -249,7 +249,7 @@ impl Queue {
         }
     }
 
-    /// Takes in what others have to know at once: it goes ahead of what was taken in before.
+    /// Queues an entry that others need at once: it is written ahead of all earlier ones.
     pub(super) fn push_ahead(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
         let mut state = self.room_for_all()?;
         state.ahead.push(QueueMessage::Entry(Box::new(entry)));
@@ -259,12 +259,12 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns the number of urgent messages that wait.
+    /// Returns the number of messages that go ahead and wait.
     pub(super) fn ahead(&self) -> usize {
         self.lock().ahead.len()
     }
 
-    /// Waits for the next batch, at most one interval; `None` once the queue is closed and empty.
+    /// Waits for the next batch, at most one interval. Returns `None` once the queue is closed and empty.
     pub(super) fn take(&self) -> Option<Batch> {
         let mut state = self.lock();
         let patience = match state.is_brisk {
@@ -306,7 +306,7 @@ impl Queue {
             count,
         } = match state.full.pop_front() {
             Some(batch) => batch,
-            // Its room is for what comes next: whoever records makes none.
+            // A buffer is provided for the next messages, so that pushing does not allocate.
             None if state.filling.messages.is_empty() => Heap::default(),
             None => {
                 let size = self.batch.min(state.filling.messages.len().next_power_of_two());
@@ -331,14 +331,14 @@ impl Queue {
         })
     }
 
-    /// Gives back the room of a batch, to be filled again.
+    /// Takes back the empty buffer of a batch, for reuse.
     pub(super) fn give_back(&self, room: Vec<QueueMessage>) {
         debug_assert!(room.is_empty(), "{room:?}");
         let unneeded = self.lock().spare.replace(room);
         drop(unneeded);
     }
 
-    /// Keeps no more room than what happens now and then needs.
+    /// Frees the memory that occasional entries do not need.
     pub(super) fn rest(&self) {
         let mut state = self.lock();
         let spare = state.spare.take();
@@ -348,7 +348,7 @@ impl Queue {
         drop((spare, filled));
     }
 
-    /// Says what became of a batch that counts for so many messages, beside those that went ahead.
+    /// Records the outcome of a batch with `count` entries, besides those that went ahead.
     pub(super) fn settle(&self, count: usize, ahead: usize, outcome: Outcome) {
         let mut state = self.lock();
         state.settled += count as u64;
@@ -360,7 +360,7 @@ impl Queue {
             }
             Outcome::Dropped { events, error } => {
                 state.lost += events;
-                // What went ahead is nobody's who waits for a batch.
+                // No caller waits for the outcome of entries that went ahead.
                 if count > 0 {
                     state.given_up = state.settled;
                 }
@@ -371,12 +371,12 @@ impl Queue {
         self.progress.notify_all();
     }
 
-    /// The writer has something to do first, which those who flush wait for, too.
+    /// Announces work that the writer has to do first; threads that flush wait for it too.
     pub(super) fn await_first(&self) {
         self.lock().accepted += 1;
     }
 
-    /// The writer has done it.
+    /// Records that this work is done.
     pub(super) fn first_is_done(&self) {
         self.lock().settled += 1;
         self.progress.notify_all();
@@ -387,7 +387,7 @@ impl Queue {
         self.lock().last_error = Some(error);
     }
 
-    /// Waits before another try; `false` when the queue is closed and there is no time to wait.
+    /// Waits before another attempt. Returns `false` if the queue is closed, so that there is no time to wait.
     pub(super) fn pause(&self, duration: Duration) -> bool {
         let (state, _) = self
             .wake
@@ -396,7 +396,7 @@ impl Queue {
         !state.closed
     }
 
-    /// Waits until all that was taken in before is settled; otherwise how much is not.
+    /// Waits until everything that was queued before is settled. Otherwise returns how many entries are not.
     pub(super) fn flush(&self, timeout: Duration) -> Result<(), u64> {
         let deadline = Instant::now() + timeout;
         let mut state = self.lock();
@@ -431,7 +431,7 @@ impl Queue {
         (state.given_up > accepted).then(cause)
     }
 
-    /// Refuses all that comes from now on; what is queued is still written.
+    /// Refuses all later entries; those that are queued are still written.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.wake.notify_all();
@@ -462,7 +462,7 @@ impl Queue {
         self.wake_writer(state);
     }
 
-    /// One wake-up for each time the writer sleeps, however many urgent events there are.
+    /// Wakes the writer if it sleeps and is due: at most once for each time that it sleeps.
     fn wake_writer(&self, mut state: MutexGuard<'_, QueueState>) {
         if state.writer_sleeps && state.is_due() {
             state.writer_sleeps = false;
@@ -472,7 +472,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // No step of ours leaves the state half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -486,12 +486,12 @@ impl QueueState {
         !self.ahead.is_empty() || self.is_rest_due()
     }
 
-    /// Returns whether what does not go ahead is due before its time.
+    /// Returns whether the messages that do not go ahead are due before their time.
     fn is_rest_due(&self) -> bool {
         !self.full.is_empty() || self.closed || self.urgent && !self.filling.messages.is_empty()
     }
 
-    /// Takes the filled heap; the next one reuses the capacity that was emptied, or gets capacity for `size`.
+    /// Takes the filled messages. The next ones get the spare buffer, or a new one for `size` messages.
     fn begin_another(&mut self, size: usize) -> Heap {
         let room = self.spare.take().unwrap_or_else(|| Vec::with_capacity(size));
         let empty = Heap {

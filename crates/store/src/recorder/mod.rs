@@ -1,4 +1,4 @@
-//! The handle through which everything is recorded.
+//! The recorder: the handle through which everything is recorded.
 
 use std::{
     fs,
@@ -23,15 +23,15 @@ use super::{
 pub struct RecorderSettings {
     /// The location of the SQLite file.
     pub location: StoreLocation,
-    /// The users who may read it.
+    /// The users who may read the file.
     pub access: Access,
     /// The `host` field of every event.
     pub host: String,
-    /// Events that wait at most; what comes beyond is counted and dropped.
+    /// Most events that wait; further ones are counted and dropped.
     pub capacity: usize,
-    /// Events in one transaction at most.
+    /// Most events in one transaction.
     pub batch: usize,
-    /// Longest time an ordinary event waits.
+    /// Longest time for which an ordinary event waits.
     pub flush_interval: Duration,
     /// Age at which events are removed.
     pub retention: Duration,
@@ -42,7 +42,7 @@ pub struct RecorderSettings {
 }
 
 impl RecorderSettings {
-    /// The defaults for a store at `path`: 65,536 events wait, 1,000 a batch, 50 ms, 30 days, 1 GiB.
+    /// The defaults for a store at `path`: 65,536 waiting events, batches of 1,000, 50 ms, 30 days, 1 GiB.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             location: StoreLocation::new(path),
@@ -74,7 +74,7 @@ pub struct RecorderStatus {
     pub lost: u64,
     /// The number of queued messages.
     pub queued: usize,
-    /// The cause of the latest failed write, `None` once one succeeded again.
+    /// The cause of the latest failed write; `None` after a write has succeeded again.
     pub last_error: Option<String>,
 }
 
@@ -86,7 +86,7 @@ impl RecorderStatus {
     }
 }
 
-/// Some of what was recorded is not in the store yet.
+/// The error that some entries are not in the store yet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{remaining} records could not be written in time: {}", .cause.as_deref().unwrap_or("the writer is behind"))]
 pub struct UnstoredRest {
@@ -96,7 +96,7 @@ pub struct UnstoredRest {
     pub cause: Option<String>,
 }
 
-/// An entry is not known to be stored.
+/// The reason why an entry may not be stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EntryNotStored {
     /// The queue did not accept it.
@@ -110,7 +110,8 @@ pub enum EntryNotStored {
     GivenUp(String),
 }
 
-/// Records events and pins without making anyone wait. Clones share one writer thread, which ends with the last.
+/// Records events and pins without delaying the caller. Clones share one writer thread, which ends with the last of
+/// them.
 #[derive(Clone, Debug)]
 pub struct Recorder(Arc<RecorderState>);
 
@@ -126,14 +127,14 @@ impl Recorder {
     /// Opens the store and starts its writer.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be opened or made, or no thread can be started.
+    /// Returns an error if the store cannot be opened or created, or the thread cannot be started.
     pub fn start(settings: RecorderSettings) -> Result<Self, StoreError> {
         let store = Store::open_at(&settings.location, settings.access)?;
         Self::with(Box::new(store), settings)
     }
 
-    /// Starts a writer that takes everything to `destination`. What was stopped is in a journal beside the path of
-    /// the settings until it is there; journals of processes that were killed are taken over.
+    /// Starts a writer that writes to `destination`. Blocks are kept in a journal next to the store until they are
+    /// written there; journals of killed processes are taken over.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
@@ -143,7 +144,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Takes in what is recorded, which waits until the writer [begins](Self::begin).
+    /// Creates a recorder whose entries wait until the writer [begins](Self::begin).
     pub fn new(settings: RecorderSettings) -> Self {
         Self(Arc::new(RecorderState {
             queue: Arc::new(Queue::new(
@@ -157,7 +158,7 @@ impl Recorder {
         }))
     }
 
-    /// Starts the writer, which takes everything to `destination`, the journals of processes that were killed too.
+    /// Starts the writer, which writes to `destination`, and takes over the journals of killed processes.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
@@ -178,24 +179,24 @@ impl Recorder {
         Ok(())
     }
 
-    /// Returns the path of the store, existing or not.
+    /// Returns the path of the store, which may not exist yet.
     pub fn path(&self) -> PathBuf {
         self.0.settings.location.path()
     }
 
-    /// The place of the store, which can change.
+    /// Returns the location of the store, which can change.
     pub fn location(&self) -> &StoreLocation {
         &self.0.settings.location
     }
 
-    /// Records `event`; where the queue is full it is counted, and reported as `mcp_events_lost` later. One that
-    /// tells of something stopped survives a kill of this process.
+    /// Records `event`. If the queue is full, the event is counted, and the loss is reported as `mcp_events_lost`
+    /// later. A block survives a kill of this process.
     pub fn push(&self, event: Event) {
         self.push_of(event, None);
     }
 
-    /// Records `event` as [`push`](Self::push) does; it is of `process` unless it says itself of which. The writer
-    /// copies what it needs of that.
+    /// Records `event` as [`push`](Self::push) does; it is assigned to `process` unless it names a process itself. The
+    /// writer copies what it needs of `process`.
     pub fn push_of(&self, mut event: Event, process: Option<&Arc<ProcessRef>>) {
         if event.action == Action::Block {
             event.process = event
@@ -206,8 +207,8 @@ impl Recorder {
         self.0.queue.push_event(event, process.cloned());
     }
 
-    /// Records `event` as [`push_of`](Self::push_of) does, with what `word` adds to it: where nothing was stopped, the
-    /// writer does that, so that nobody waits for it.
+    /// Records `event` as [`push_of`](Self::push_of) does, after `word` has completed it. Unless the event is a block,
+    /// the writer calls `word`, so that the caller does not wait for it.
     pub fn push_unworded(
         &self,
         mut event: Event,
@@ -225,7 +226,7 @@ impl Recorder {
         });
     }
 
-    /// Records events that were told before, each as [`push_of`](Self::push_of) does. The writer copies them.
+    /// Records events that were recorded before, each as [`push_of`](Self::push_of) does. The writer copies them.
     pub fn push_retold(&self, retold: RepeatedEvents, process: Option<&Arc<ProcessRef>>) {
         self.0.queue.push_retold(retold, process.cloned());
     }
@@ -245,7 +246,7 @@ impl Recorder {
         }
     }
 
-    /// Keeps `entry`, in order with the events.
+    /// Stores `entry`, in order with the events.
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
@@ -253,7 +254,7 @@ impl Recorder {
         self.0.queue.push(entry)
     }
 
-    /// Keeps `entry` as [`put`](Self::put) does, but takes some milliseconds for it rather than wake the writer.
+    /// Stores `entry` as [`put`](Self::put) does, but some milliseconds later rather than wake the writer.
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
@@ -261,8 +262,8 @@ impl Recorder {
         self.0.queue.push_soon(entry)
     }
 
-    /// Keeps `entry` as soon as no batch is under way, ahead of what was recorded before: others of its session have to
-    /// know.
+    /// Stores `entry` as soon as no batch is being written, ahead of everything that was recorded before, because
+    /// others in its session need it.
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
@@ -270,15 +271,15 @@ impl Recorder {
         self.0.queue.push_ahead(entry)
     }
 
-    /// Returns the number of urgent messages that wait.
+    /// Returns the number of entries that go ahead and wait.
     pub fn waits_ahead(&self) -> usize {
         self.0.queue.ahead()
     }
 
-    /// Keeps all of `entries`, and waits until they are in the store, at most `timeout`.
+    /// Stores all of `entries`, and waits at most `timeout` until they are in the store.
     ///
     /// # Errors
-    /// Returns an error if some are not; those may still get there.
+    /// Returns an error if some are not; they may still be written later.
     pub fn put_all(&self, entries: Vec<StoreEntry>, timeout: Duration) -> Result<(), EntryNotStored> {
         let accepted = self.0.queue.accepted();
         for entry in entries {
@@ -291,7 +292,7 @@ impl Recorder {
         }
     }
 
-    /// Writes `pin` over the one of its key, set and part, in order with the events.
+    /// Stores `pin`, in order with the events; it replaces one with the same key, set and part.
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
@@ -323,7 +324,7 @@ impl Recorder {
         self.put(StoreEntry::Declare(servers))
     }
 
-    /// Takes no server for running any more: what a daemon says before it looks which are.
+    /// Records that no server is known to be running: a daemon does so before it looks for them.
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
@@ -331,7 +332,7 @@ impl Recorder {
         self.put(StoreEntry::ForgetRunning)
     }
 
-    /// Bytes that the store takes on the disk, with what is not merged into it yet.
+    /// Returns the bytes that the store takes on the disk, including what is not merged into it yet.
     pub fn size(&self) -> u64 {
         let path = self.path();
         let sizes = ["", "-wal", "-shm"].map(|suffix| {
@@ -347,7 +348,7 @@ impl Recorder {
         self.0.queue.status()
     }
 
-    /// Waits until all that was recorded before is in the store, at most `timeout`.
+    /// Waits at most `timeout` until everything that was recorded before is in the store.
     ///
     /// # Errors
     /// Returns an error if some of it is not.
@@ -358,8 +359,8 @@ impl Recorder {
         })
     }
 
-    /// Writes what waits, records nothing more, and waits for the writer to end. A store that cannot be written
-    /// is tried once more; what is lost then is in the status returned.
+    /// Writes what waits, accepts nothing more, and waits for the writer to end. If the store cannot be written, one
+    /// more attempt is made; the losses are in the returned status.
     pub fn close(self) -> RecorderStatus {
         self.0.finish();
         self.status()

@@ -18,7 +18,7 @@ impl Bench {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = RecorderSettings::new(directory.path().join("mcpmon.db"));
         settings.host = "laptop".to_owned();
-        // The events of the samples are of one day in 2026, whenever the test runs.
+        // The events of the samples have a fixed date in 2026, whenever the test runs.
         settings.retention = Duration::MAX;
         Self {
             _directory: directory,
@@ -193,7 +193,7 @@ fn pins_and_declarations_go_through_the_same_writer() {
     assert_eq!(bench.reader().pins().unwrap(), []);
 }
 
-/// Holds the store's write lock, as another process might.
+/// Locks the store for writing, as another process might.
 fn locked(settings: &RecorderSettings) -> Connection {
     let connection = Connection::open(settings.location.path()).unwrap();
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -223,7 +223,7 @@ fn a_locked_store_is_reported_and_what_does_not_fit_is_counted_and_told_when_it_
     recorder.flush(PATIENCE).unwrap();
     let status = recorder.close();
     assert_eq!((status.lost, status.last_error), (7, None));
-    // The writer may have taken a batch in between: then the losses are told in two parts.
+    // The writer may have taken a batch in between: the losses are reported in two parts then.
     let mut told = 0;
     for event in bench
         .events()
@@ -245,7 +245,7 @@ const NOTHING_TO_PRUNE: Pruned = Ok(crate::PruneCount {
     jump: None,
 });
 
-/// Keeps every other batch.
+/// A destination that stores every other batch.
 struct Fickle {
     fails: bool,
 }
@@ -278,7 +278,7 @@ fn what_was_given_up_is_not_taken_for_kept() {
     drop(recorder);
 }
 
-/// Tells when it rests.
+/// A destination that reports when it rests.
 struct Resting(std::sync::mpsc::Sender<()>);
 
 impl Destination for Resting {
@@ -347,7 +347,7 @@ fn the_writer_keeps_the_store_within_its_size() {
     let events = bench.events();
     let (told, left): (Vec<_>, Vec<_>) = events.iter().partition(|event| event.kind == "mcp_events_lost");
     assert_eq!(left.last().unwrap().process.as_ref().unwrap().pid, 5001);
-    // Nothing goes in silence.
+    // Every removal is reported.
     assert!(told.iter().all(|event| event.data["where"] == "record.max_size"));
     let removed: u64 = told
         .iter()
@@ -356,7 +356,7 @@ fn the_writer_keeps_the_store_within_its_size() {
     assert_eq!(removed + left.len() as u64, 5000);
 }
 
-/// A webhook that answers each post with the next of `answers`, and says which events came.
+/// A webhook that answers each post with the next of `answers`, and reports which events came.
 fn receiver(answers: Vec<&'static str>) -> (crate::WebhookSettings, std::sync::mpsc::Receiver<String>) {
     use std::io::{BufRead as _, Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

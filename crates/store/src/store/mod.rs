@@ -26,10 +26,10 @@ use super::{
     servers, sessions, skills, watches,
 };
 
-/// Pages that are kept in memory, KiB: what one batch touches.
+/// Cache for pages, KiB: enough for one batch.
 const CACHE: i64 = 512;
-/// Pages up to which one that touches more waits in memory for its end. What is written before the end is read and
-/// written again for every page that changes once more.
+/// Pages up to which a larger transaction is held in memory until its end. Pages that are written before that have to
+/// be read and written again each time they change once more.
 const UNSPILLED: i64 = 2048;
 
 /// The size to which the write-ahead log is cut after a checkpoint, in bytes.
@@ -45,27 +45,27 @@ pub struct Store {
     place: PathBuf,
     generation: GenerationCounters,
     access: Access,
-    /// Device and number of the file that is open.
+    /// Device and inode number of the open file.
     file: Option<(u64, u64)>,
-    /// Somebody waits for what is written.
+    /// True if a caller waits for each write.
     is_awaited: bool,
     /// The position up to which retention left only notable events.
     pub(super) spared: i64,
 }
 
 impl Store {
-    /// Opens the store at `path`, makes or migrates it first where needed.
+    /// Opens the store at `path`; creates or migrates it first if needed.
     ///
     /// # Errors
-    /// Returns an error if the path is unsafe, the file is not ours or from a later version, or SQLite fails.
+    /// Returns an error if the path is unsafe, the file is not a store or from a later version, or SQLite fails.
     pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
         Self::open_at(&StoreLocation::new(path), access)
     }
 
-    /// Opens the store where `location` says, and follows it from there.
+    /// Opens the store at `location`, and follows the location when it changes.
     ///
     /// # Errors
-    /// As [`Store::open`].
+    /// Returns the errors of [`Store::open`].
     pub fn open_at(location: &StoreLocation, access: Access) -> Result<Self, StoreError> {
         let place = location.path();
         let path = access.prepare(&place)?;
@@ -86,10 +86,10 @@ impl Store {
         })
     }
 
-    /// Writes `events` in one transaction, together with what they say about servers.
+    /// Writes `events` in one transaction, with the summaries of their servers.
     ///
     /// # Errors
-    /// Returns an error if SQLite fails; then none of them is written.
+    /// Returns an error if SQLite fails; none of them is written then.
     pub fn append(&mut self, events: &[StoredEvent]) -> Result<(), StoreError> {
         self.write(|transaction| {
             let mut touched = servers::TouchedServers::default();
@@ -98,13 +98,13 @@ impl Store {
         })
     }
 
-    /// Gives back the pages that are kept in memory.
+    /// Frees the cached pages.
     pub(super) fn shrink(&self) {
-        // Where it cannot, they are as good as before.
+        // If that fails, the pages remain valid.
         let _kept = self.connection.execute_batch("PRAGMA shrink_memory");
     }
 
-    /// Carries `entries` out in one transaction, in their order.
+    /// Applies `entries` in one transaction, in their order.
     pub(super) fn carry_out(&mut self, entries: &[StoreEntry]) -> Result<(), StoreError> {
         let (mut without_room, mut news) = (None, false);
         self.write(|transaction| {
@@ -175,12 +175,12 @@ impl Store {
         Ok(())
     }
 
-    /// Adds a server to its session, and returns who was there.
+    /// Adds a server to its session, and returns the other members.
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
     pub fn join(&mut self, now: Timestamp, member: &SessionMember) -> Result<Vec<SessionMember>, StoreError> {
-        // A power failure ends the process that joins, too: its server need not wait for the disk to start.
+        // A power failure would end the joining process too, so its server need not wait for the disk to start.
         self.synchronous("OFF")?;
         let others = self.write(|transaction| {
             let others = sessions::members(transaction, &member.session)?;
@@ -192,7 +192,7 @@ impl Store {
         others
     }
 
-    /// Waits half a second at most for another's lock: somebody waits for this.
+    /// Limits the wait for a lock to half a second, because a caller waits for this store.
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
@@ -211,7 +211,7 @@ impl Store {
         })
     }
 
-    /// Definitions of one server, package and user, by kind and name.
+    /// Returns the definitions of one server, package and user, by kind and name.
     ///
     /// # Errors
     /// Returns an error if SQLite fails, or one of them cannot be read.
@@ -219,7 +219,7 @@ impl Store {
         self.write_outside(|connection| definitions::of(connection, identity))
     }
 
-    /// Ids of the servers of one user that anything is pinned for.
+    /// Returns the ids of the servers of one user that have pins.
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
@@ -227,7 +227,7 @@ impl Store {
         self.write_outside(|connection| definitions::pinned_servers(connection, uid))
     }
 
-    /// Pins of one server's files by set and part.
+    /// Returns the pins of one server's files, by set and part.
     ///
     /// # Errors
     /// Returns an error if SQLite fails, or one of them cannot be read.
@@ -235,7 +235,7 @@ impl Store {
         self.write_outside(|connection| pins::of(connection, key))
     }
 
-    /// Pins of skills, by path.
+    /// Returns the pins of skills, by path.
     ///
     /// # Errors
     /// Returns an error if SQLite fails, or one of them cannot be read.
@@ -243,7 +243,7 @@ impl Store {
         self.write_outside(skills::load)
     }
 
-    /// Pins a skill as it is given; `false` where as many are pinned as can be.
+    /// Pins a skill in its current version. Returns `false` if too many are pinned already.
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
@@ -251,7 +251,8 @@ impl Store {
         self.write(|transaction| skills::put(transaction, pin))
     }
 
-    /// Accepts a definition as it was listed last; with `hash`, its first hexadecimal digits, only if it is that.
+    /// Accepts a definition as it was last listed. If `hash` is given, its first hexadecimal digits, the definition is
+    /// accepted only if they match.
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
@@ -266,7 +267,7 @@ impl Store {
         Ok(approved)
     }
 
-    /// Refuses a definition as it was listed last; `false` where it never was.
+    /// Refuses a definition as it was last listed. Returns `false` if it never was.
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
@@ -309,7 +310,7 @@ impl Store {
         self.write_outside(kills::load)
     }
 
-    /// Stops a session, or with `None` the host; `false` where as many sessions are stopped as can be.
+    /// Stops a session, or the host if `scope` is `None`. Returns `false` if too many sessions are stopped already.
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
@@ -319,7 +320,7 @@ impl Store {
         Ok(set)
     }
 
-    /// Lets a session, or with `None` the host, go on; `false` where it was not stopped.
+    /// Lifts the kill switch of a session, or of the host if `scope` is `None`. Returns `false` if there was none.
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
@@ -338,7 +339,7 @@ impl Store {
         self.write_outside(|connection| held_calls::waiting(connection, now))
     }
 
-    /// Keeps a person's answer to the held call whose id begins with `digits`.
+    /// Stores a person's answer to the held call whose id begins with `digits`.
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
@@ -366,7 +367,7 @@ impl Store {
         self.write_outside(|connection| held_calls::answers(connection, identity, session))
     }
 
-    /// The definitions that are selected, by server, package, user, kind and name.
+    /// Returns the selected definitions, by server, package, user, kind and name.
     ///
     /// # Errors
     /// Returns an error if SQLite fails, or one of them cannot be read.
@@ -374,7 +375,7 @@ impl Store {
         self.write_outside(|connection| definitions::load(connection, selection))
     }
 
-    /// Accepts what was refused of a server's files, beside what is accepted, and says whether there was anything.
+    /// Accepts the refused files of a server, in addition to the accepted ones. Returns whether there were any.
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
@@ -382,7 +383,7 @@ impl Store {
         self.write(|transaction| pins::trust_refused(transaction, server, by))
     }
 
-    /// Forgets every pin of a server's files.
+    /// Removes every pin of a server's files.
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
@@ -390,7 +391,7 @@ impl Store {
         self.write(|transaction| pins::delete(transaction, server))
     }
 
-    /// Forgets the definitions that are selected, and says how many that were: their next listing is the first.
+    /// Removes the selected definitions, and returns their number: their next listing is a first use.
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
@@ -400,10 +401,10 @@ impl Store {
         Ok(forgotten)
     }
 
-    /// Gives `events` an identity and writes them.
+    /// Gives `events` ids, and writes them.
     ///
     /// # Errors
-    /// Returns an error if SQLite fails; then none of them is written.
+    /// Returns an error if SQLite fails; none of them is written then.
     pub fn record(&mut self, events: Vec<Event>) -> Result<(), StoreError> {
         let host = super::recorder::host_name();
         let stored: Vec<StoredEvent> = events
@@ -413,7 +414,7 @@ impl Store {
         self.append(&stored)
     }
 
-    /// Writes something, and removes it again.
+    /// Writes a test table, and removes it again.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
@@ -423,22 +424,22 @@ impl Store {
         })
     }
 
-    /// The file whose number is [`changes`](Self::changes).
+    /// Returns the file with the number of [`changes`](Self::changes).
     pub fn generation(&self) -> PathBuf {
         Generation::path(&self.path)
     }
 
-    /// Returns the number of changes to state that other processes hold.
+    /// Returns the number of changes of shared state.
     pub fn changes(&self) -> u64 {
         self.generation.now()
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Tells other processes that something changed which they hold.
+    /// Notifies other processes that shared state has changed.
     fn tell(&self) {
         if let Err(error) = self.generation.raise() {
             tracing::warn!(%error, "running wrappers do not hear that something changed");
@@ -463,7 +464,7 @@ impl Store {
         self.write_outside(|connection| connection.pragma_update(None, "synchronous", when))
     }
 
-    /// Runs `work` outside a transaction: what SQLite allows nowhere else.
+    /// Runs `work` outside a transaction, for statements that SQLite does not allow within one.
     pub(super) fn write_outside<T>(
         &mut self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -471,7 +472,7 @@ impl Store {
         let location = self.location.clone();
         loop {
             self.follow_file()?;
-            // It does not move while it is written.
+            // The location cannot change while the store is written.
             let place = location.hold();
             if place.path == self.place {
                 return work(&self.connection).map_err(|source| StoreError::Sqlite {
@@ -482,9 +483,9 @@ impl Store {
         }
     }
 
-    /// Follows the store's file. Writes to a removed file would be lost: if another file is at the path, or
-    /// none, that one is written from here on, and it records why it begins there. If the store moved, the
-    /// file at the new place is written.
+    /// Follows the store's file. Writes to a removed file would be lost: if there is another file at the path, or none,
+    /// that file is written from here on, and an event records the reason. If the location has changed, the file there
+    /// is written.
     fn follow_file(&mut self) -> Result<(), StoreError> {
         let file = file_at(&self.path);
         let has_moved = self.location.hold().path != self.place;
@@ -521,7 +522,7 @@ impl Store {
     }
 }
 
-/// Device and number of the file at `path`; `None` where there is none.
+/// Returns device and inode number of the file at `path`. Returns `None` if there is none.
 fn file_at(path: &Path) -> Option<(u64, u64)> {
     let metadata = fs::symlink_metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))
@@ -545,10 +546,10 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
         let mut connection = Connection::open_with_flags(path, flags)?;
         connection.busy_handler(Some(locks::look_again))?;
         connection.pragma_update(None, "trusted_schema", false)?;
-        // An index over many events is sorted in files otherwise, and a service has no directory for these.
+        // SQLite would sort a large index in temporary files, and a service has no directory for these.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         schema::migrate(&mut connection)?;
-        // Each answers with the value it now has.
+        // Each pragma returns its new value.
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         connection.pragma_update_and_check(None, "journal_size_limit", LOG_SIZE_LIMIT, |_| Ok(()))?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
@@ -557,7 +558,8 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "cache_spill", UNSPILLED)?;
         Ok(connection)
     };
-    // Two who make a new file's log at once would wait for each other: SQLite refuses them without a look at the lock.
+    // If two processes create the log of a new file at once, SQLite refuses both without waiting for the lock, because
+    // they would wait for each other.
     let is_locked = |error: &SchemaError| match error {
         SchemaError::Sqlite(error) => error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy),
         SchemaError::Empty | SchemaError::Foreign | SchemaError::Newer { .. } | SchemaError::Older { .. } => {

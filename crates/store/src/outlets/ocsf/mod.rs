@@ -1,7 +1,7 @@
-//! Events in the form of the Open Cybersecurity Schema Framework, which systems for security events read without a
-//! parser of their own.
+//! Events in the form of the Open Cybersecurity Schema Framework (OCSF), which security event systems read without a
+//! special parser.
 //!
-//! The version of the schema is fixed here, and tests/e2e checks events against that very version.
+//! The version of the schema is fixed here, and tests/e2e checks events against this version.
 
 mod class;
 mod objects;
@@ -19,12 +19,12 @@ use crate::{StoredEvent, json as event_json};
 /// Version of the schema.
 const VERSION: &str = "1.8.0";
 
-/// Fields that are told completely by attributes of the schema. All others are in `unmapped` too: what maps them is
-/// coarser, or another one for each class.
+/// Fields that attributes of the schema express completely. All others are in `unmapped` too, because their attributes
+/// are coarser, or differ between classes.
 const MAPPED: [&str; 7] = ["id", "type", "timestamp", "host", "severity", "reason", "input"];
 
-/// Fields of the process, which most classes have as that of the actor. Of API Activity the actor is who calls, and the
-/// process of an event is the server's.
+/// Fields of the process, which is the actor in most classes. In API Activity the actor is the caller, and an event's
+/// process is the server's.
 const PROCESS_FIELDS: [&str; 4] = ["pid", "exe", "comm", "uid"];
 
 /// Returns an event in the form of OCSF.
@@ -70,7 +70,7 @@ pub(super) fn to_ocsf(event: &StoredEvent) -> Map<String, Value> {
     object.with("unmapped", unmapped(&row, event)).0
 }
 
-/// The row of a type that this version does not know.
+/// The row for a type that this version of mcpmon does not know.
 const UNKNOWN: Row = Row {
     class: table::BASE,
     activity: (99, "Other"),
@@ -78,7 +78,7 @@ const UNKNOWN: Row = Row {
     title: "Event of another version",
 };
 
-/// The schema has one name for all activities that it has no number for.
+/// Returns the name of an activity's type. The schema has one name for all activities without a number.
 const fn type_of(activity: u64, name: &'static str) -> &'static str {
     if activity == 99 { "Other" } else { name }
 }
@@ -133,7 +133,7 @@ fn is_alert(event: &StoredEvent) -> bool {
     event.action == Action::Block || event.severity >= Severity::High
 }
 
-/// Findings have states of their own in the schema.
+/// Returns the status. Findings have states of their own in the schema.
 fn status(row: &Row, event: &StoredEvent) -> Named {
     if row.class == FINDING {
         return (1, "New");
@@ -149,7 +149,7 @@ fn status(row: &Row, event: &StoredEvent) -> Named {
     }
 }
 
-/// Returns the number of occurrences that an event stands for. Events that were lost are no occurrences of one.
+/// Returns the number of occurrences in an event. Lost events are not occurrences of one event.
 fn count(row: &Row, event: &StoredEvent) -> Option<Value> {
     if row.class == ERROR {
         return None;
@@ -157,13 +157,13 @@ fn count(row: &Row, event: &StoredEvent) -> Option<Value> {
     event.data.get("count").cloned()
 }
 
-/// Returns milliseconds.
+/// Returns the duration in milliseconds.
 fn duration(event: &StoredEvent) -> Option<u64> {
     let number = |field| event.data.get(field).and_then(Value::as_u64);
     number("duration_ms").or_else(|| Some(number("duration_us")? / 1000))
 }
 
-/// Returns values to search for, whatever the class.
+/// Returns the values to search for, which are the same for every class.
 fn observables(event: &StoredEvent) -> Value {
     let observable = |path: &str, (id, kind): Named, value: &str| json!({"name": path, "type_id": id, "type": kind, "value": value});
     let host = observable("device.hostname", (1, "Hostname"), &event.host);

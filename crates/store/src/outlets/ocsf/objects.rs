@@ -1,5 +1,5 @@
-//! Objects of OCSF that events of several classes have. Each is `None` where nothing is known of it: an object of OCSF
-//! must name what it is about.
+//! Objects of OCSF that events of several classes have. Each is `None` if none of its attributes is known, because an
+//! OCSF object must identify its subject.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::StoredEvent;
 
-/// An object that is put together; what is absent is left out.
+/// An object under construction; absent attributes are left out.
 #[derive(Debug, Default)]
 pub(super) struct Object(pub(super) Map<String, Value>);
 
@@ -27,7 +27,7 @@ impl Object {
         }
     }
 
-    /// Returns the object, `None` where nothing of it is known.
+    /// Returns the object. Returns `None` if it has no attributes.
     pub(super) fn some(self) -> Option<Value> {
         (!self.0.is_empty()).then(|| self.into())
     }
@@ -39,7 +39,7 @@ impl From<Object> for Value {
     }
 }
 
-/// Returns the host; with the container, unless that is named beside the process.
+/// Returns the host, with the container unless the container is named at the process.
 pub(super) fn device(event: &StoredEvent, has_process: bool) -> Value {
     let linux = json!({"name": "Linux", "type": "Linux", "type_id": 200});
     let device = Object::default()
@@ -55,14 +55,14 @@ pub(super) fn device(event: &StoredEvent, has_process: bool) -> Value {
 pub(super) fn container(event: &StoredEvent) -> Option<Value> {
     let container = event.container.as_ref()?;
     let pod = container.pod_uid.as_deref();
-    // A static pod has a hash for its uid, which is in `unmapped` as it is.
+    // The uid of a static pod is a hash; it stays in `unmapped`.
     let pod = pod.filter(|uid| Uuid::try_parse(uid).is_ok_and(|uuid| uuid.to_string() == **uid));
     let uid = container.container_id.as_deref()?;
     let container = Object::default().with("uid", uid).known("pod_uuid", pod);
     Some(container.into())
 }
 
-/// Returns the process that an event names, with what a launch tells of it.
+/// Returns the process of an event, with what is known about its launch.
 pub(super) fn process(event: &StoredEvent) -> Option<Value> {
     let process = event.process.as_ref()?;
     let uid = process.uid.map(|uid| json!({"uid": uid.to_string()}));
@@ -103,7 +103,7 @@ fn sha256(digest: &str) -> Value {
     json!({"algorithm": "SHA-256", "algorithm_id": 3, "value": value})
 }
 
-/// Returns who acted: a process in a session, or mcpmon.
+/// Returns the actor: a process in a session, or mcpmon.
 pub(super) fn actor(event: &StoredEvent) -> Value {
     let actor = Object::default()
         .known("process", process(event))
@@ -114,7 +114,7 @@ pub(super) fn actor(event: &StoredEvent) -> Value {
     }
 }
 
-/// Returns who calls a server: a client, of a user and in a session where they are known.
+/// Returns the caller of a server: a client, with its user and session if they are known.
 pub(super) fn caller(event: &StoredEvent) -> Value {
     let user = event.data.get("client_uid").and_then(Value::as_u64);
     let caller = Object::default()
@@ -154,7 +154,7 @@ pub(super) fn tool(event: &StoredEvent) -> Option<&str> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Returns the remote end that an event names.
+/// Returns the remote end of a connection.
 pub(super) fn remote(event: &StoredEvent) -> Option<Value> {
     let address = text(event, "remote_addr").or_else(|| text(event, "server_addr"));
     let address = address.map(Address::parse).unwrap_or_default();
@@ -164,7 +164,7 @@ pub(super) fn remote(event: &StoredEvent) -> Option<Value> {
         .known("hostname", name)
         .known("port", address.port)
         .known("svc_name", event.server_id.as_deref());
-    // A port alone names no endpoint.
+    // A port alone does not identify an endpoint.
     endpoint
         .0
         .keys()
@@ -180,7 +180,7 @@ struct Address<'a> {
 }
 
 impl<'a> Address<'a> {
-    /// `ADDRESS:PORT` or `NAME:PORT`; nothing of the address that stands for none.
+    /// Parses `ADDRESS:PORT` or `NAME:PORT`. An unspecified address counts as absent.
     fn parse(text: &'a str) -> Self {
         if let Ok(address) = text.parse::<SocketAddr>() {
             if address.ip().is_unspecified() {
@@ -206,7 +206,7 @@ impl<'a> Address<'a> {
     }
 }
 
-/// Returns a field of the event's own, as text.
+/// Returns a field of the event's data, as text.
 pub(super) fn text<'a>(event: &'a StoredEvent, field: &str) -> Option<&'a str> {
     event.data.get(field)?.as_str()
 }

@@ -1,4 +1,4 @@
-//! Tool calls as spans: a call and its answer are two events, which are joined here.
+//! Tool calls as spans: a call and its result are two events, which are joined here.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,14 +13,15 @@ use super::{
 };
 use crate::StoredEvent;
 
-/// Calls whose answers are waited for; the oldest are forgotten first. An answer to a forgotten call is a span of its own.
+/// Most calls that wait for their results; beyond it, the oldest are forgotten. A result of a forgotten call gets a
+/// span without the call.
 const MAX_OPEN_CALLS: usize = 4096;
 
 const CALLED: &str = EventType::ToolCalled.as_str();
 const JUDGED: &str = EventType::ToolCallIntercepted.as_str();
 const RETURNED: &str = EventType::ToolReturned.as_str();
 
-/// The identity of a span, by which whatever belongs to a call is joined.
+/// The ids of a span, by which the records of a call are linked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SpanIds {
     pub(super) trace: [u8; 16],
@@ -28,7 +29,7 @@ pub(super) struct SpanIds {
     parent: Option<[u8; 8]>,
 }
 
-/// One conversation's id of a call.
+/// The key of a call: the request id, which is unique within one conversation.
 type CallKey = (Option<String>, Option<String>, Option<u32>, String);
 
 /// A call that has no answer yet.
@@ -47,7 +48,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Takes in an event; returns the identity of its span, and that span where the event completes it.
+    /// Processes an event. Returns the ids of its span, and the span if the event completes it.
     pub(super) fn take(&mut self, event: &StoredEvent) -> (Option<SpanIds>, Option<Span>) {
         match event.kind.as_str() {
             CALLED => {
@@ -68,7 +69,7 @@ impl Calls {
                 let ids = open.ids.clone();
                 (Some(ids), Some(span(event, open, ended)))
             }
-            // What a model wants is told again when it is called.
+            // A blocked intent has no span: models' intents are reported again when they are called.
             JUDGED if event.action == Action::Block && event.layer != Layer::Llm => {
                 let (ids, at) = (ids(event), logs::nanoseconds(event));
                 let stopped = OpenCall {
@@ -115,7 +116,7 @@ fn key(event: &StoredEvent) -> CallKey {
 fn span(event: &StoredEvent, call: OpenCall, ended: u64) -> Span {
     let tool = event.data.get("tool_name").and_then(Value::as_str);
     let mut attributes = logs::attributes(event, false);
-    // The call knows what its answer does not: how other layers know it.
+    // Only the call has the ids of other layers.
     for attribute in call.attributes {
         if attributes.iter().all(|known| known.key != attribute.key) {
             attributes.push(attribute);
@@ -131,7 +132,7 @@ fn span(event: &StoredEvent, call: OpenCall, ended: u64) -> Span {
         span_id: call.ids.span.to_vec(),
         parent_span_id: call.ids.parent.map(Vec::from).unwrap_or_default(),
         name: format!("{} {}", names::CALL, tool.unwrap_or_default()),
-        // By the conventions' `mcp.server`: mcpmon answers the client.
+        // By the convention `mcp.server`: to the client, mcpmon is the server.
         kind: SpanKind::Server.into(),
         start_time_unix_nano: call.started.min(ended),
         end_time_unix_nano: ended,
@@ -140,8 +141,8 @@ fn span(event: &StoredEvent, call: OpenCall, ended: u64) -> Span {
     }
 }
 
-/// Returns the identity of a call's span. It is the same however often the event is exported: the trace is that of the
-/// call's `traceparent`, else of the id by which the model knows the call, else of the event.
+/// Returns the ids of a call's span. They are the same in every export of the event: the trace comes from the call's
+/// `traceparent`, else from the model's id of the call, else from the event.
 fn ids(event: &StoredEvent) -> SpanIds {
     let own = event.id.into_bytes();
     let [.., a, b, c, d, e, f, g, h] = own;
@@ -171,7 +172,7 @@ fn ids(event: &StoredEvent) -> SpanIds {
     }
 }
 
-/// Returns the trace and the parent of a `traceparent` of W3C Trace Context; `None` where it is not valid.
+/// Returns the trace and the parent of a `traceparent` of W3C Trace Context. Returns `None` if it is invalid.
 fn parse_traceparent(text: &str) -> Option<([u8; 16], [u8; 8])> {
     let mut parts = text.split('-');
     let (version, trace, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -185,7 +186,7 @@ fn parse_traceparent(text: &str) -> Option<([u8; 16], [u8; 8])> {
     (trace != [0; 16] && parent != [0; 8]).then_some((trace, parent))
 }
 
-/// Returns the bytes of lower-case hexadecimal digits, which are exactly as many.
+/// Decodes lower-case hexadecimal digits to exactly this number of bytes.
 fn hexadecimal<const LENGTH: usize>(text: &str) -> Option<[u8; LENGTH]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

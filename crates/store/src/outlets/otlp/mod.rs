@@ -71,9 +71,9 @@ pub struct OtlpSettings {
     /// File with the certificate authorities that the collector's certificate is to come from, in PEM; `None` for the
     /// public ones.
     pub ca_file: Option<PathBuf>,
-    /// True if arguments and texts go out too.
+    /// True if arguments and matched texts are exported too.
     pub with_content: bool,
-    /// The signals that go out.
+    /// The signals that are exported.
     pub signals: OtlpSignals,
 }
 
@@ -144,7 +144,7 @@ impl OutletKeys for OtlpKeys {
 #[derive(Debug)]
 pub(super) struct Otlp {
     shared: Arc<Shared>,
-    /// The reason why nothing is exported.
+    /// The reason why nothing is exported, if that is so.
     trouble: Option<String>,
 }
 
@@ -152,9 +152,9 @@ pub(super) struct Otlp {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Something was recorded, or the process ends.
+    /// Notified when something was recorded, or the process ends.
     news: Condvar,
-    /// The thread has ended.
+    /// Notified when the thread has ended.
     over: Condvar,
 }
 
@@ -168,7 +168,7 @@ struct State {
 }
 
 impl Otlp {
-    /// Starts the thread; what it cannot do without is counted as lost.
+    /// Starts the thread. If that fails, events are counted as lost.
     pub(super) fn start(settings: &OtlpSettings, metrics: Option<Metrics>, origin: Origin) -> Self {
         let shared = Arc::new(Shared::default());
         let started = Sender::new(settings)
@@ -223,7 +223,7 @@ impl Outlet for Otlp {
         Some((std::mem::take(&mut state.lost), cause))
     }
 
-    /// What is not exported is the next process's.
+    /// Ends the thread. What was not exported is exported by the next process.
     fn finish(&mut self, _is_stored: bool) {
         let mut state = self.shared.lock();
         state.is_ending = true;
@@ -252,11 +252,11 @@ impl Drop for Otlp {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No step of ours leaves the state half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts what the collector will not get.
+    /// Counts events that the collector will not get.
     fn lose(&self, count: u64, cause: String) {
         if count > 0 {
             let mut state = self.lock();
@@ -274,7 +274,7 @@ impl Shared {
         state.is_ending
     }
 
-    /// Waits `pause`, whatever is recorded; returns whether the process ends.
+    /// Waits for `pause`, even if something is recorded; returns whether the process ends.
     fn pause(&self, pause: Duration) -> bool {
         let waited = self
             .news

@@ -1,16 +1,16 @@
-//! The one table of names: fields of events and labels of metrics to the attributes of OpenTelemetry.
+//! The table of names: fields of events and labels of metrics, and the attributes of OpenTelemetry for them.
 //!
-//! Names of the conventions for MCP and generative AI are taken where they have one; verdicts, rules and findings are
-//! `mcpmon.*` until the conventions for guardrails are settled. What is in no table is `mcpmon.` and its own name.
+//! Names of the conventions for MCP and generative AI are used if they exist. Verdicts, rules and findings are
+//! `mcpmon.*` until the conventions for guardrails are settled. A field without an entry gets the prefix `mcpmon.`.
 
 /// The form of an attribute's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As it is.
+    /// Unchanged.
     Plain,
-    /// A text, whatever it is in the event: `jsonrpc.request.id` is one by the conventions.
+    /// A text, even if the event has a number: `jsonrpc.request.id` is a text by the conventions.
     Text,
-    /// `ADDRESS:PORT`, which is two attributes: the second has this name.
+    /// `ADDRESS:PORT`, split into two attributes; this is the name of the second.
     Endpoint(&'static str),
 }
 
@@ -57,11 +57,10 @@ pub(super) const FIELDS: &[Row] = &[
     ("bundle_digest", "mcpmon.bundle.digest", Form::Plain),
 ];
 
-/// Fields that are told in another way: as the record's own members, or as attributes of the resource.
+/// Fields that are exported in another way: as members of the record, or as attributes of the resource.
 pub(super) const ELSEWHERE: [&str; 6] = ["id", "type", "timestamp", "host", "severity", "trace_parent"];
 
-/// Fields that hold what was said: arguments, texts that matched, definitions. They go out where `record.otlp_content`
-/// says so.
+/// Fields with content: arguments, matched texts, definitions. They are exported only if `record.otlp_content` is set.
 pub(super) const CONTENT: [&str; 8] = [
     "input",
     "description",
@@ -84,7 +83,7 @@ pub(super) const LABELS: &[(&str, &str)] = &[
     ("version", "service.version"),
 ];
 
-/// Prefix of whatever has no name in a table.
+/// Prefix of everything that has no entry in a table.
 pub(super) const PREFIX: &str = "mcpmon.";
 
 pub(super) const EVENT_ID: &str = "mcpmon.event.id";
@@ -110,7 +109,7 @@ pub(super) const PIPE: &str = "pipe";
 pub(super) const TCP: &str = "tcp";
 /// `error.type` of a result with `isError`.
 pub(super) const TOOL_ERROR: &str = "tool_error";
-/// `error.type` of an error that has no name of its own.
+/// `error.type` of an error without a name.
 pub(super) const OTHER_ERROR: &str = "_OTHER";
-/// `error.type` of a call that was stopped, and of a result that was withheld.
+/// `error.type` of a call that was blocked, and of a result that was withheld.
 pub(super) const BLOCKED: &str = "mcpmon.blocked";

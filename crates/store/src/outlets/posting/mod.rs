@@ -1,5 +1,6 @@
-//! Posts events one by one from a thread of its own: whoever records never waits. Queue, tries, backlog and losses are the
-//! same for every receiver; the receiver takes one event. The backlog in the store is kept by the outlet's name.
+//! Posting of events, one by one, from a thread of its own, so that recording never waits. Queue, attempts, backlog and
+//! losses are the same for every receiver; a receiver only posts one event. The backlog in the store is kept under the
+//! outlet's name.
 
 use std::{
     collections::VecDeque,
@@ -17,15 +18,15 @@ use super::{
     EventFormat, Outlet, StoreEntry, StoredEvent, events, line,
 };
 
-/// Events that wait at most.
+/// Most events that wait.
 const CAPACITY: usize = 1024;
-/// Tries of one event, the first included.
+/// Attempts for one event, including the first.
 const TRIES: u32 = 6;
-/// Pause before the second try; each next one is twice as long.
+/// Pause before the second attempt; each later pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest time for the last events when the process ends.
 const LAST: Duration = Duration::from_secs(2);
-/// Age of an event up to which it is tried again later, after all tries failed. Nanoseconds.
+/// Age of an event, in nanoseconds, up to which it is posted later if all attempts failed.
 const MAX_AGE: i64 = 3 * 24 * 3600 * 1_000_000_000;
 
 /// A receiver of posts.
@@ -33,15 +34,15 @@ pub(super) trait Receiver: Send + 'static {
     /// Posts one event, and waits for the answer.
     ///
     /// # Errors
-    /// Returns an error if it was not taken.
+    /// Returns an error if the event was not accepted.
     fn post(&self, post: &Post) -> Result<(), PostFailure>;
 }
 
-/// A receiver did not take an event.
+/// The reason why a receiver did not accept an event.
 pub(super) struct PostFailure {
-    /// True if it may take it later.
+    /// True if the receiver may accept it later.
     pub(super) may_pass: bool,
-    /// The cause, which holds no secret.
+    /// The cause, without secrets.
     pub(super) cause: String,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct PostFailure {
 pub(super) struct Posting {
     name: &'static str,
     min_severity: Severity,
-    /// The reason why nothing is posted.
+    /// The reason why nothing is posted, if that is so.
     trouble: Option<String>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -60,22 +61,22 @@ pub(super) struct Posting {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Something came, or the process ends.
+    /// Notified when an event came, or the process ends.
     news: Condvar,
-    /// Something was posted or given up.
+    /// Notified when an event was posted or given up.
     progress: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The events that are not posted yet; the first one may be on its way.
+    /// The events that are not posted yet; the first one may be in progress.
     waiting: VecDeque<Post>,
     is_ending: bool,
-    /// The thread tries nothing more.
+    /// True if the thread makes no more attempts.
     is_over: bool,
-    /// The stored events that were acknowledged, or refused for good, and need not be kept any longer.
+    /// Stored events that were acknowledged, or refused for good, and need not be kept any longer.
     settled: Vec<Uuid>,
-    /// The stored events that were not posted before the end.
+    /// Stored events that were not posted before the end.
     left: Vec<(Uuid, Timestamp)>,
     lost: u64,
     cause: Option<String>,
@@ -88,13 +89,13 @@ pub(super) struct Post {
     at: Timestamp,
     /// The event in the JSON form of docs/events.md.
     pub(super) body: Arc<[u8]>,
-    /// The store has it too, until it is acknowledged.
+    /// True if the store keeps the event until it is acknowledged.
     is_stored: bool,
 }
 
 impl Posting {
-    /// Starts posting to `receiver` what is of `min_severity` or worse; where there is none, the reason is told as the cause
-    /// of the losses.
+    /// Starts posting events of `min_severity` or worse to `receiver`. If `receiver` is an error, the error is reported
+    /// as the cause of all losses.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
@@ -122,12 +123,13 @@ impl Posting {
         Ok(posting)
     }
 
-    /// Returns whether `event` is to be kept until it is acknowledged.
+    /// Returns whether `event` has to be kept until it is acknowledged.
     fn wants(&self, event: &StoredEvent) -> bool {
         self.trouble.is_none() && event.severity >= self.min_severity
     }
 
-    /// Takes in what is bad enough. What does not fit is posted later where `is_stored`, and counted otherwise.
+    /// Queues the events that are severe enough. If the queue is full, an event is posted later if `is_stored`, and
+    /// counted as lost otherwise.
     fn post<'a>(&mut self, events: impl Iterator<Item = &'a StoredEvent>, is_stored: bool) {
         let mut state = self.shared.lock();
         for event in events.filter(|event| event.severity >= self.min_severity) {
@@ -152,7 +154,7 @@ impl Posting {
         self.shared.news.notify_one();
     }
 
-    /// Counts events that the store no longer keeps for it.
+    /// Counts events that were removed from the store unposted.
     fn count_lost(&self, count: u64) {
         if count > 0 {
             let mut state = self.shared.lock();
@@ -222,8 +224,8 @@ impl Outlet for Posting {
         Some((std::mem::take(&mut state.lost), cause))
     }
 
-    /// Waits a moment for what is on its way, unless nothing is. What is left is for [`Self::take_left`] where
-    /// `is_stored`, and counted otherwise; the first of that may arrive all the same.
+    /// Waits a moment for posts in progress. Events that are left are for [`Self::take_left`] if `is_stored`, and
+    /// counted as lost otherwise; the first of them may have been posted nevertheless.
     fn finish(&mut self, is_stored: bool) {
         let mut state = self.shared.lock();
         state.is_ending = true;
@@ -260,20 +262,20 @@ impl Drop for Posting {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No step of ours leaves the state half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Notes how the post of the first event ended.
+    /// Records the outcome of the post of the first event.
     fn finish_post(&mut self, post: &Post, outcome: Result<(), GivenUp>) {
         self.waiting.pop_front_if(|first| first.id == post.id);
         let age = now().0.saturating_sub(post.at.0);
         let cause = match outcome {
             Ok(()) | Err(GivenUp::Ending) => None,
             Err(GivenUp::Unavailable(cause)) if post.is_stored && age < MAX_AGE => {
-                // The claim expires, and it is claimed again.
+                // The claim expires, and the event is claimed again.
                 return tracing::warn!(cause, "an event could not be posted, and will be posted later");
             }
             Err(GivenUp::Refused(cause) | GivenUp::Unavailable(cause)) => Some(cause),
@@ -300,7 +302,7 @@ impl<R: Receiver> Poster<R> {
         while let Some(post) = self.next() {
             let outcome = self.deliver(&post);
             let mut state = self.shared.lock();
-            // What stays waiting is for the next process.
+            // The waiting events are left for the next process.
             state.is_over = matches!(outcome, Err(GivenUp::Ending));
             if !state.is_over {
                 state.finish_post(&post, outcome);
@@ -314,7 +316,7 @@ impl<R: Receiver> Poster<R> {
         }
     }
 
-    /// The first one that waits; `None` once the process ends and there is none.
+    /// Returns the first waiting event. Returns `None` if the process ends and there is none.
     fn next(&self) -> Option<Post> {
         let mut state = self.shared.lock();
         loop {
@@ -351,7 +353,7 @@ impl<R: Receiver> Poster<R> {
         Ok(())
     }
 
-    /// Waits before another try; `false` when the process ends.
+    /// Waits before another attempt. Returns `false` if the process ends.
     fn wait(&self, pause: Duration) -> bool {
         let state = self.shared.lock();
         let waited = self
@@ -365,7 +367,7 @@ impl<R: Receiver> Poster<R> {
 
 /// The reason why an event is not posted.
 enum GivenUp {
-    /// The process ends: the next one tries.
+    /// The process ends; the next one tries again.
     Ending,
     /// The receiver refused it.
     Refused(String),

@@ -19,10 +19,10 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A request as a collector got it: its path and its body, unpacked.
+/// A request as a collector received it: its path, and its decompressed body.
 type Heard = (String, Vec<u8>);
 
-/// A collector that gives these answers, one for each request, and closes then.
+/// A collector that sends these answers, one for each request, and then closes.
 fn collector(answers: Vec<&'static str>) -> (String, Receiver<Heard>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -49,7 +49,7 @@ fn collector(answers: Vec<&'static str>) -> (String, Receiver<Heard>) {
             let mut body = Vec::new();
             GzDecoder::new(&*packed).read_to_end(&mut body).unwrap();
             let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-            // Told before it is answered: whoever was answered finds it.
+            // The request is reported before it is answered, so that it is there when the exporter has the answer.
             if tell.send((path, body)).is_err() {
                 return;
             }
@@ -76,7 +76,7 @@ impl Bench {
 
     fn start_with(&self, endpoint: &str, metrics: Option<Metrics>) -> Recorder {
         let mut settings = RecorderSettings::new(self.directory.path().join("mcpmon.db"));
-        // The events of the samples are of one day in 2026, whenever the test runs.
+        // The events of the samples have a fixed date in 2026, whenever the test runs.
         settings.retention = Duration::MAX;
         settings.outlets = OutletSettings {
             otlp: Some(OtlpSettings {
@@ -99,7 +99,7 @@ impl Bench {
     }
 }
 
-/// Events of now: those of the samples are of one day.
+/// Sets the time to now: the events of the samples have a fixed date.
 fn of_now(mut event: mcpmon_model::Event) -> mcpmon_model::Event {
     event.timestamp = now();
     event
@@ -145,7 +145,7 @@ fn events_are_exported_once_the_collector_takes_them_and_by_the_next_process_whe
     let recorder = bench.start(&endpoint);
     record(&recorder, [sample::called("read_file", 1)]);
     let hear = || heard.recv_timeout(PATIENCE).unwrap();
-    // The first time it refuses them.
+    // The first time, the collector refuses them.
     assert_eq!(log_names(&hear()), ["mcp_tool_called"]);
     assert_eq!(
         log_names(&hear()),
@@ -161,7 +161,7 @@ fn events_are_exported_once_the_collector_takes_them_and_by_the_next_process_whe
     assert_eq!(span_names(&hear()), ["tools/call read_file"]);
     recorder.close();
 
-    // Nobody listens: what is recorded now stays.
+    // No collector is listening: events that are recorded now stay in the store.
     let (gone, _) = collector(Vec::new());
     let recorder = bench.start(&gone);
     record(&recorder, [sample::started("a", 2)]);
@@ -177,7 +177,7 @@ fn events_are_exported_once_the_collector_takes_them_and_by_the_next_process_whe
     drop(recorder);
 }
 
-/// An exporter with a batch of so many records, to a collector with these answers.
+/// Exports a batch of `count` records to a collector with these answers.
 fn sent(answers: Vec<&'static str>, count: u32) -> (Vec<usize>, Option<Look>, u64) {
     let (endpoint, heard) = collector(answers);
     let directory = tempfile::tempdir().unwrap();
