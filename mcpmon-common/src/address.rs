@@ -1,7 +1,7 @@
-//! The addresses a connection really reaches, whatever form they were written in.
+//! The address that a connection really reaches, in whatever form it was written.
 //!
-//! One description for both sides: the kernel program applies it before every look-up, the agent's tests
-//! prove it. Sources: RFC 4291 §2.5.5.2 (mapped), RFC 6052 §2.1 (64:ff9b::/96), RFC 3056 (2002::/16), and
+//! Both sides share this description: the kernel programs apply it before every look-up, and tests of the daemon prove
+//! it. Sources: RFC 4291 §2.5.5.2 (mapped), RFC 6052 §2.1 (64:ff9b::/96), RFC 3056 (2002::/16), and
 //! `tcp_v4_connect`/`tcp_v6_connect` for the unspecified address, which Linux takes as "this host".
 
 /// The form in which an address was written.
@@ -34,7 +34,7 @@ pub struct Target6 {
     pub try6: bool,
     /// True if rules for IPv4 addresses are tried on `v4`.
     pub try4: bool,
-    /// IPv4 address inside, where `try4`.
+    /// The IPv4 address inside, if `try4` is set.
     pub v4: [u8; 4],
 }
 
@@ -96,7 +96,7 @@ pub fn classify6(words: [u32; 4]) -> Target6 {
     }
 }
 
-/// The four words, in network order, of an IPv6 address.
+/// Returns the four words, in network order, of an IPv6 address.
 #[inline(always)]
 pub const fn words(address: [u8; 16]) -> [u32; 4] {
     let a = address;

@@ -1,31 +1,31 @@
-//! Answers of DNS servers to questions of the host: which are copied to the agent, and their layout in the ring.
+//! Answers of DNS servers to questions of the host: the maps that select answers for the daemon, and the records.
 
 use crate::{assert_layout, pod};
 
-/// Bytes of an answer that are copied; one that is longer cannot be read.
+/// Bytes of an answer that are copied; a longer answer cannot be parsed.
 pub const MAX_ANSWER: usize = 4096;
 /// Bytes of the ring of answers.
 pub const ANSWER_RING: u32 = 256 << 10;
-/// Names of which answers are copied.
+/// Most followed names.
 pub const MAX_NAMES: u32 = 1 << 14;
-/// Questions that wait for their answer; the least recently used are forgotten first.
+/// Most questions that wait for an answer; the least recently used are forgotten first.
 pub const MAX_QUESTIONS: u32 = 4096;
-/// Nanoseconds for which a question waits.
+/// Nanoseconds for which a question waits for its answer.
 pub const QUESTION_PATIENCE: u64 = 10_000_000_000;
-/// Bytes of a name as DNS writes it, the final zero included.
+/// Bytes of a name in DNS format, with the final zero.
 pub const MAX_NAME: usize = 255;
 /// Bytes of the header of a DNS message.
 pub const DNS_HEADER: u32 = 12;
 
-/// A question that a socket of the host sent, by what its answer is known by.
+/// A question that a socket of the host sent: the values that its answer has, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Question {
     /// Cookie of the socket, which stands for its address, port and network namespace.
     pub cookie: u64,
-    /// Address of the server, in words of network order; IPv4 in the first.
+    /// Address of the server, in words of network order; an IPv4 address is in the first word.
     pub server: [u32; 4],
-    /// Number that the message bears.
+    /// Id of the message.
     pub id: u32,
     /// IP version, 4 or 6.
     pub family: u32,
@@ -35,7 +35,7 @@ pub struct Question {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct AnswerRecord {
-    /// Address of the server, in words of network order; IPv4 in the first.
+    /// Address of the server, in words of network order; an IPv4 address is in the first word.
     pub server: [u32; 4],
     /// IP version, 4 or 6.
     pub family: u32,
@@ -43,7 +43,7 @@ pub struct AnswerRecord {
     pub length: u32,
 }
 
-/// Room for the largest answer.
+/// Memory for the largest answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct AnswerBuffer {
@@ -57,11 +57,11 @@ pub struct AnswerBuffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum DnsCounter {
-    /// Questions for a name that somebody follows.
+    /// Questions for a followed name.
     Questions = 0,
-    /// Answers that were handed over.
+    /// Answers that were copied to the ring.
     Answers = 1,
-    /// Answers for which the ring had no room, or that could not be copied, and questions that could not be noted.
+    /// Answers that could not be copied or for which the ring was full, and questions that could not be noted.
     Lost = 2,
 }
 
@@ -70,15 +70,15 @@ impl DnsCounter {
     pub const COUNT: u32 = 3;
 }
 
-/// Hash (64-bit FNV-1a) of a name as DNS writes it, in small letters, up to the zero at its end.
+/// Hash (64-bit FNV-1a) of a name in DNS format, in lower case, up to its final zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameHash(u64);
 
 impl NameHash {
-    /// Of the empty name.
+    /// The hash of the empty name.
     pub const EMPTY: Self = Self(0xcbf2_9ce4_8422_2325);
 
-    /// Takes in the next byte. Lengths of labels are at most 63, so no letter.
+    /// Adds the next byte. The length of a label is at most 63, and so never looks like a letter.
     #[must_use]
     #[inline(always)]
     pub const fn then(self, byte: u8) -> Self {
@@ -87,14 +87,14 @@ impl NameHash {
         Self((self.0 ^ byte as u64).wrapping_mul(0x100_0000_01b3))
     }
 
-    /// The number.
+    /// Returns the value of the hash.
     #[inline(always)]
     pub const fn get(self) -> u64 {
         self.0
     }
 }
 
-/// Hash of a name as people write it, without the final dot; it must have labels of 1 to 63 bytes.
+/// Returns the hash of a name in text form, without the final dot; its labels must have 1 to 63 bytes.
 pub fn name_hash(name: &str) -> u64 {
     let labels = name.split('.').flat_map(|label| {
         let length = u8::try_from(label.len()).unwrap_or(u8::MAX);
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// As the kernel program walks a message.
+    /// Hashes a name in a message, as the kernel program does.
     fn of_wire(wire: &[u8]) -> u64 {
         let name = wire.iter().copied().take_while(|byte| *byte != 0);
         name.fold(NameHash::EMPTY, NameHash::then).get()

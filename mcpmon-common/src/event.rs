@@ -102,7 +102,7 @@ impl ExecRecord {
     pub const FLAG_HELD: u32 = 1 << 2;
 }
 
-/// An [`ExecRecord`] with room for the longest arguments: the scratch the kernel fills.
+/// An [`ExecRecord`] with memory for the longest arguments: the buffer that the kernel program fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct ExecBuffer {
@@ -112,7 +112,7 @@ pub struct ExecBuffer {
     pub argv: [u8; ARGV_MAX],
 }
 
-/// A process of a server, or one not judged yet, started another.
+/// A process of a server, or one that is not judged yet, started another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ForkRecord {
@@ -142,7 +142,7 @@ pub struct ExitRecord {
     pub reserved: u32,
 }
 
-/// A held process was sent `SIGCONT` by another process than the agent.
+/// A held process was sent `SIGCONT` by another process than the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ResumeRecord {
@@ -150,7 +150,7 @@ pub struct ResumeRecord {
     pub header: Header,
     /// The held process.
     pub process: ProcessKey,
-    /// Thread group that sent the signal.
+    /// The process that sent the signal.
     pub sender: ProcessKey,
     /// Real user id of the sender.
     pub uid: u32,
@@ -160,14 +160,14 @@ pub struct ResumeRecord {
     pub comm: [u8; COMM_LEN],
 }
 
-/// A connection, a datagram, a packet or a socket that rules are about.
+/// A connection, a datagram, a packet or a socket that a rule or a server's process makes reportable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ConnectRecord {
     /// Common part.
     pub header: Header,
-    /// Thread group that asked; for a [`Hook::Packet`] the one that sent, or else opened the socket, and 0 where
-    /// neither is known.
+    /// The process that made the call; for a [`Hook::Packet`] the process that sent it, or else the one that opened the
+    /// socket; 0 if neither is known.
     pub process: ProcessKey,
     /// The entry of the process.
     pub entry: ProcessEntry,
@@ -175,9 +175,9 @@ pub struct ConnectRecord {
     pub cgroup: u64,
     /// Socket cookie.
     pub cookie: u64,
-    /// Address the rules were tried on, network order; IPv4 in the first four bytes. Zero for a [`Hook::Socket`].
+    /// Address that the rules were tried on, network order; IPv4 in the first four bytes. Zero for a [`Hook::Socket`].
     pub address: [u8; 16],
-    /// Address as the caller gave it, in the same form; for a [`Hook::Packet`] the one its socket is connected to.
+    /// Address that the caller gave, in the same form; for a [`Hook::Packet`] that of its socket's peer.
     pub given: [u8; 16],
     /// Rule that matched; 0 for none.
     pub rule: u32,
@@ -201,7 +201,7 @@ pub struct ConnectRecord {
     pub comm: [u8; COMM_LEN],
 }
 
-/// A connection that a process of a server asked for, kept with its socket until that is closed.
+/// A connection that a process of a server requested, stored with its socket until that is closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct OpenedConnection {
@@ -209,7 +209,7 @@ pub struct OpenedConnection {
     pub time: u64,
     /// The process that called.
     pub process: ProcessKey,
-    /// Address the rules were tried on, network order; IPv4 in the first four bytes.
+    /// Address that the rules were tried on, network order; IPv4 in the first four bytes.
     pub address: [u8; 16],
     /// Command name.
     pub comm: [u8; COMM_LEN],
@@ -227,7 +227,7 @@ pub struct OpenedConnection {
     pub reserved: u32,
 }
 
-/// The last close of the socket of such a connection.
+/// The socket of a connection was closed by its last holder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct CloseRecord {
@@ -237,9 +237,9 @@ pub struct CloseRecord {
     pub connection: OpenedConnection,
     /// Socket cookie.
     pub cookie: u64,
-    /// Bytes of payload sent, each once, and of those queued to be sent.
+    /// Bytes of payload that were sent, each counted once, and of those that are still queued.
     pub sent: u64,
-    /// Bytes of payload that came.
+    /// Bytes of payload that were received.
     pub received: u64,
     /// `FLAG_*` bits.
     pub flags: u32,
@@ -248,9 +248,9 @@ pub struct CloseRecord {
 }
 
 impl CloseRecord {
-    /// The bytes were counted: it is a connection of TCP.
+    /// The bytes were counted, because it is a TCP connection.
     pub const FLAG_COUNTED: u32 = 1;
-    /// The other side had answered, or its protocol knows no answers.
+    /// The peer has answered, or the protocol has no answers.
     pub const FLAG_ESTABLISHED: u32 = 1 << 1;
 }
 

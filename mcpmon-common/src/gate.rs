@@ -1,8 +1,8 @@
-//! The exec gate: which starts the kernel stops before their first instruction, and which are stopped.
+//! The exec gate: the names by which the kernel stops starts before their first instruction, and the stopped processes.
 
 use crate::{assert_layout, event::ProcessKey, pod};
 
-/// A name that a pinned server of a user is started by.
+/// A name with which a user's pinned server is started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(C)]
 pub struct GateKey {
@@ -14,23 +14,23 @@ pub struct GateKey {
     pub kind: u32,
 }
 
-/// The part of a start that a gated name stands for.
+/// The part of a start that has the gated name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum GateKind {
-    /// Command name of a program that is a server and nothing else: it is stopped wherever it starts.
+    /// Command name of a program that is always a server: it is stopped wherever it starts.
     Program = 0,
-    /// Command name of an interpreter, a container client or a program with a subcommand that serves: it is stopped where it
-    /// starts below an agent or a server, and an argument of it is gated too.
+    /// Command name of an interpreter, a container client, or a program with a subcommand that serves. It is stopped if
+    /// it starts below an agent or a server, and one of its arguments is gated too.
     Interpreter = 1,
-    /// The last component of an argument behind the first.
+    /// The last component of an argument after the first.
     Argument = 2,
     /// The last component of the first argument: the name of a program that is executed by descriptor.
     First = 3,
 }
 
-/// The switch of the gate. A daemon that works moves the time on; the kernel stops nothing behind it, so that nothing waits
-/// for a daemon that is gone or stuck.
+/// The switch of the gate. The daemon extends the time as long as it works; after that time the kernel stops no
+/// process, so that none waits for a daemon that is gone or hangs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Gate {
@@ -51,13 +51,13 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// The agent knows that it is a server which has to be compared.
+    /// The daemon knows that it is a server that must be compared.
     pub const FLAG_SERVER: u32 = 1;
-    /// Somebody else than the agent let it go on.
+    /// Another process than the daemon resumed it.
     pub const FLAG_RESUMED: u32 = 1 << 1;
 
-    /// Returns whether it is about this process, and not about another one that has its number now. The agent knows a start
-    /// by `/proc`, rounded down to a tick.
+    /// Returns whether the hold is about this process, and not about an earlier one with its number. The daemon knows a
+    /// start time from `/proc`, where it is rounded down to a tick.
     #[inline(always)]
     pub const fn is_of(&self, process: ProcessKey) -> bool {
         self.process.pid == process.pid && process.start.wrapping_sub(self.process.start) < TICK
@@ -71,13 +71,13 @@ const TICK: u64 = 10_000_000;
 pub const HASH_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const HASH_PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// The hash of a name and one more byte.
+/// Adds one byte to a hash.
 #[inline(always)]
 pub const fn hash_byte(hash: u64, byte: u8) -> u64 {
     (hash ^ byte as u64).wrapping_mul(HASH_PRIME)
 }
 
-/// Hashes a name up to its first NUL. Names that collide stop a process for a moment that need not be.
+/// Hashes a name up to its first NUL. A collision only stops a process for a moment without need.
 #[inline(always)]
 pub fn name_hash(name: &[u8]) -> u64 {
     let mut hash = HASH_BASIS;

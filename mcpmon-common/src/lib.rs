@@ -1,5 +1,5 @@
-//! The ABI between mcpmon's kernel programs and its agent: event records, map keys and values, limits,
-//! and the address normalisation both sides must agree on.
+//! The ABI between mcpmon's kernel programs and its daemon: event records, map keys and values, limits, and the address
+//! normalisation that both sides must share.
 //!
 //! Everything here is `repr(C)` with explicit padding; each type states its size and offsets as
 //! compile-time assertions, because the two sides are built by different compilers.

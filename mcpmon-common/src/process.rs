@@ -2,45 +2,45 @@
 
 use crate::{assert_layout, event::ProcessKey, limits::COMM_LEN, pod, watch::LIST_PROXIED};
 
-/// An entry of the process table, keyed by thread group id. Copied to children on fork, kept across
-/// exec, dropped when the last thread exits.
+/// An entry of the process table, keyed by thread group id. It is copied to children on fork, kept across exec, and
+/// removed when the last thread exits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ProcessEntry {
     /// Number of the server instance this process belongs to; 0 for none.
     pub instance: u32,
-    /// Egress lists that hold for it, all of them; 0 for none. A server that another one started is held to
-    /// that one's list too.
+    /// Egress lists that apply to it, both of them; 0 for none. A server that another server started is held to the
+    /// list of that one, too.
     pub egress: [u32; 2],
     /// `FLAG_*` bits.
     pub flags: u32,
-    /// Changes with every exec that sets [`FLAG_PENDING`](Self::FLAG_PENDING): settles that exec and no later one.
+    /// Changes with every exec that sets [`FLAG_PENDING`](Self::FLAG_PENDING): a judgement applies to one exec only.
     pub exec: u32,
-    /// List of the session it is in, which holds beside the others; 0 for none. What [`LIST_PENDING`] stands for does
-    /// not replace it.
+    /// List of its session, which applies in addition to the others; 0 for none. It applies in addition to
+    /// [`LIST_PENDING`], too.
     ///
     /// [`LIST_PENDING`]: crate::watch::LIST_PENDING
     pub session: u32,
 }
 
 impl ProcessEntry {
-    /// An agent, or a descendant of one: rules of scope `agents` hold.
+    /// An agent, or a descendant of one: rules of scope `agents` apply.
     pub const FLAG_AGENT: u32 = 1;
-    /// Started, but not yet judged by the agent: every egress list holds at once, and once the daemon is gone for a
-    /// while only if it is an agent's.
+    /// Started, but not judged by the daemon yet: every egress list applies. When the daemon has been gone for a while,
+    /// this is so for agents' processes only.
     pub const FLAG_PENDING: u32 = 1 << 1;
-    /// Of a server that is being stopped: it may not connect, and is killed where it forks or executes.
+    /// Belongs to a server that is being stopped: it may not connect, and is killed if it forks or executes.
     pub const FLAG_DOOMED: u32 = 1 << 2;
 
-    /// Returns whether what holds for it depends on a daemon that lives: it waits to be judged and is no agent's, or it is
-    /// to use a proxy that ends with the daemon.
+    /// Returns whether its rules need a daemon that is alive: it waits to be judged and is not an agent's, or it is to
+    /// use a proxy that ends with the daemon.
     #[inline(always)]
     pub const fn needs_daemon(&self) -> bool {
         let waits = self.flags & (Self::FLAG_PENDING | Self::FLAG_AGENT) == Self::FLAG_PENDING;
         waits || self.session == LIST_PROXIED
     }
 
-    /// Returns what holds for it while the daemon is gone.
+    /// Returns the entry that applies while the daemon is gone.
     #[must_use]
     #[inline(always)]
     pub const fn without_daemon(mut self) -> Self {
@@ -59,15 +59,15 @@ impl ProcessEntry {
     }
 }
 
-/// The process that opened a socket or connected it, kept with the socket: packets may leave when another process,
-/// or none, runs. The kernel copies it from a listening socket to those that are accepted there.
+/// The process that opened or connected a socket, stored with the socket, because packets may leave while another
+/// process or none runs. The kernel copies it from a listening socket to the accepted ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct SocketOwner {
     /// The process.
     pub process: ProcessKey,
-    /// The entry at that time, without [`ProcessEntry::FLAG_PENDING`]. It holds if the process has no entry
-    /// any more.
+    /// The entry at that time, without [`ProcessEntry::FLAG_PENDING`]. It applies if the process has no entry any
+    /// more.
     pub entry: ProcessEntry,
     /// Its cgroup v2 id.
     pub cgroup: u64,
@@ -80,7 +80,7 @@ pub struct SocketOwner {
 }
 
 impl SocketOwner {
-    /// The socket was connected from this side.
+    /// This host connected the socket.
     pub const FLAG_CONNECTED: u32 = 1;
 }
 

@@ -1,4 +1,4 @@
-//! State of the daemon that stays in the kernel when it ends: its notes, its last sign of life, the records it read.
+//! State of the daemon that stays in the kernel: its notes, its last sign of life, and the records it read.
 
 use crate::{assert_layout, pod};
 
@@ -8,7 +8,7 @@ pub const PAGE: usize = 4096;
 pub const PAGES: u32 = 256;
 /// All pages: the heading, then both copies, one of which is in force.
 pub const ALL_PAGES: u32 = 1 + 2 * PAGES;
-/// Processors of which the number of records read is kept. Records of others count as read.
+/// Processors whose numbers of read records are kept. Records of further processors count as read.
 pub const MAX_PROCESSORS: u32 = 1024;
 /// Sequences of records: connections, processes, packets.
 pub const SEQUENCES: u32 = 3;
@@ -17,17 +17,17 @@ pub const SEQUENCES: u32 = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Heartbeat {
-    /// `CLOCK_MONOTONIC`, nanoseconds: time in which the host sleeps does not count. 0 before the first.
+    /// `CLOCK_MONOTONIC`, nanoseconds: time in which the host sleeps is not counted. 0 before the first sign.
     pub monotonic: u64,
     /// `CLOCK_BOOTTIME`, nanoseconds.
     pub boot: u64,
 }
 
 impl Heartbeat {
-    /// Nanoseconds after which the daemon counts as gone: what would be an outage of the host without it is let go.
+    /// Nanoseconds after which the daemon counts as gone: rules that would then cut off the whole host stop applying.
     pub const STALE_AFTER: u64 = 10_000_000_000;
 
-    /// Returns whether the daemon was alive a moment before `monotonic`.
+    /// Returns whether the daemon was alive shortly before `monotonic`.
     #[inline(always)]
     pub const fn is_fresh(self, monotonic: u64) -> bool {
         self.monotonic == 0 || monotonic.saturating_sub(self.monotonic) < Self::STALE_AFTER
@@ -45,7 +45,7 @@ pub struct ReadPosition {
 }
 
 impl ReadPosition {
-    /// Index of a processor and sequence in the table; `None` where there is no room for it.
+    /// Returns the index of a processor and sequence in the table; `None` if the table has none for it.
     pub const fn index(sequence: u16, processor: u32) -> Option<u32> {
         if processor < MAX_PROCESSORS && (sequence as u32) < SEQUENCES {
             Some(sequence as u32 * MAX_PROCESSORS + processor)

@@ -1,25 +1,25 @@
-//! The ABI of the tap: records of what servers read and write, and the maps that say whose they are. Its object is one of
-//! its own, loaded only while something is tapped, and nothing of it is pinned.
+//! The ABI of the tap: records of what servers read and write, and the maps that select the processes. The tap is a
+//! separate object; it is loaded only while servers are to be tapped, and nothing of it is pinned.
 
 use crate::{assert_layout, pod};
 
-/// Bytes of the ring of the tap.
+/// Size of the tap's ring, bytes.
 pub const TAP_RING: u32 = 8 << 20;
-/// Processes of tapped servers.
+/// Most processes of tapped servers.
 pub const TAP_PROCESSES: u32 = 1 << 14;
-/// Processes that a user's tapped servers start, at most: those beyond it are not tapped.
+/// Most processes that the tapped servers of one user start; further ones are not tapped.
 pub const TAP_SHARE: u64 = 1 << 10;
-/// Users of tapped servers.
+/// Most users of tapped servers.
 pub const TAP_OWNERS: u32 = 1 << 10;
-/// Directions of tapped servers: two for each.
+/// Most directions of tapped servers: each server has two.
 pub const TAP_STREAMS: u32 = 1 << 11;
-/// Bytes of the records' parts: the smallest that fits is taken.
+/// Sizes of the bytes in a record; the smallest that fits is used.
 pub const TAP_SMALL: usize = 512;
 /// See [`TAP_SMALL`].
 pub const TAP_MEDIUM: usize = 4 << 10;
 /// See [`TAP_SMALL`].
 pub const TAP_LARGE: usize = 8 << 10;
-/// Steps of one copy: parts that are copied, and buffers that are gone through. The rest is counted as lost.
+/// Steps of one copy: parts that are copied, and buffers that are entered. The rest is counted as lost.
 pub const TAP_PARTS: u32 = 128;
 
 /// Offsets of kernel structures that the tap needs, and numbers that differ between architectures.
@@ -50,11 +50,11 @@ pub struct TapOffsets {
     pub sb_dev: u32,
     /// The number of the system call in `pt_regs`, a word.
     pub call: u32,
-    /// Its first four arguments in `pt_regs`, as they are when it ends.
+    /// Its first four arguments in `pt_regs`, in their state when the call ends.
     pub arguments: [u32; 4],
-    /// `pt_regs.cs`; [`Offsets::ABSENT`](crate::offsets::Offsets::ABSENT) where there is none.
+    /// `pt_regs.cs`; [`Offsets::ABSENT`](crate::offsets::Offsets::ABSENT) on architectures without it.
     pub mode: u32,
-    /// The value of that half word for programs of 64 bits; calls of others have other numbers.
+    /// The value of that half word for 64-bit programs; calls of others have other numbers.
     pub mode_of_64_bits: u32,
     /// `read`, `readv`, `recvfrom`, `recvmsg`
     pub reads: [u32; 4],
@@ -64,7 +64,7 @@ pub struct TapOffsets {
 
 assert_layout!(TapOffsets, size 104, call at 44, reads at 72, writes at 88);
 
-/// A pipe or socket. Files of other file systems may have the number of its inode, too.
+/// A pipe or socket. The device is needed because files of other file systems can have the same inode number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TapFile {
@@ -88,9 +88,9 @@ pub struct TapEntry {
     pub output: TapFile,
     /// Number of the server instance.
     pub instance: u32,
-    /// The user whose share an inherited entry is of.
+    /// The user whose share an inherited entry is counted against.
     pub owner: u32,
-    /// One if the entry was inherited, else zero.
+    /// 1 if the entry was inherited, else 0.
     pub is_inherited: u32,
     /// Zero.
     pub reserved: u32,
@@ -117,16 +117,16 @@ impl TapStream {
 
 assert_layout!(TapStream, size 8, side at 4);
 
-/// The bytes of one direction, counted before any of them is copied.
+/// The bytes of one direction; they are counted before any of them is copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TapCount {
-    /// All.
+    /// All bytes.
     pub bytes: u64,
-    /// Those that were not copied: no room in the ring, no memory that can be read, or too many at once.
+    /// Bytes that were not copied: the ring was full, the memory could not be read, or they were too many at once.
     pub lost: u64,
-    /// Processes of the server that are not tapped: the table was full, or the share of their user. Counted with its
-    /// input only.
+    /// Processes of the server that are not tapped, because the table or the share of their user was full. Counted in
+    /// the entry of the input only.
     pub left_out: u64,
 }
 
@@ -136,19 +136,19 @@ assert_layout!(TapCount, size 24, lost at 8, left_out at 16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TapRecord {
-    /// Nanoseconds since boot, suspended time included.
+    /// Nanoseconds since boot, including time in which the host slept.
     pub time: u64,
-    /// Bytes of this direction that were lost until now: more than with the record before means a gap between them.
+    /// Bytes of this direction that were lost so far: more than in the record before means a gap between them.
     pub lost: u64,
     /// Number of the server instance.
     pub instance: u32,
     /// Direction, as in [`TapStream`].
     pub side: u32,
-    /// The thread that read or wrote: parts of one call are put together by it.
+    /// The thread that read or wrote: parts of one call are joined by it.
     pub thread: u32,
-    /// Bytes that follow and count.
+    /// Number of valid bytes that follow.
     pub length: u32,
-    /// Bytes of the same call that are still to come.
+    /// Bytes of the same call that follow in later records.
     pub remaining: u32,
     /// Zero.
     pub reserved: u32,
@@ -162,11 +162,11 @@ assert_layout!(TapRecord, size 40, remaining at 32);
 pub struct TapPlace {
     /// Address of the next byte.
     pub address: u64,
-    /// Bytes of the same buffer from there.
+    /// Bytes of the same buffer from there on.
     pub left: u64,
-    /// The `struct iovec` of the next buffer; zero where there is none.
+    /// The `struct iovec` of the next buffer; zero if there is none.
     pub next: u64,
-    /// Bytes of the call from there.
+    /// Bytes of the call from there on.
     pub remaining: u64,
 }
 

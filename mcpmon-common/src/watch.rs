@@ -1,27 +1,27 @@
 //! Keys and values of the address tables, and the one word that selects which copy is in force.
 //!
-//! A longest-prefix look-up answers with one entry, so each entry already holds every rule whose range
-//! covers its own: the compiler of the list merges them (see `mcpmon_policy::network`).
+//! A longest-prefix look-up returns one entry, so each entry contains every rule whose range covers its own: the
+//! compiler of the tables merges them (see `mcpmon_policy::network`).
 
 use crate::{assert_layout, pod, process::ProcessEntry};
 
 /// List number of the host-wide rules; other numbers are egress lists of servers.
 pub const LIST_HOST: u32 = 0;
-/// Egress list that is the union of all others, for processes not judged yet.
+/// Egress list that is the union of all others, for processes that are not judged yet.
 pub const LIST_PENDING: u32 = 1;
 /// First number of a server's own egress list.
 pub const LIST_FIRST_SERVER: u32 = 2;
-/// List of sessions that have a proxy: models, which they are to reach through it.
+/// List of sessions that have a proxy: the addresses of models, which they must reach through it.
 pub const LIST_PROXIED: u32 = u32::MAX - 1;
 
-/// Rule number of the self-test's address: refused even where nothing else is enforced.
+/// Rule number of the self-test's address: it is refused even if nothing else is enforced.
 pub const RULE_CANARY: u32 = 1;
-/// Mark of the socket with which the self-test sends to its address: calls let that address pass, and packets are judged
-/// while no rule is enforced, too.
+/// Mark of the socket with which the self-test sends to its address: calls to that address pass then, and packets are
+/// judged even while no rule is enforced.
 pub const PROBE_MARK: u32 = 0x6d63_706d;
 /// First number of a configured rule.
 pub const RULE_FIRST: u32 = 2;
-/// Rule number of a refused socket: its protocol is judged by no hook, while a rule refuses addresses to its process.
+/// Rule number of a refused socket: no hook judges its protocol, and a rule refuses addresses to its process.
 pub const RULE_PROTOCOL: u32 = u32::MAX;
 
 /// Bits of the list number in front of the address in a table key's prefix length.
@@ -51,13 +51,13 @@ pub struct Key6 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct NetworkEntry {
-    /// Refused for every process of the host.
+    /// Rule that refuses it for every process of the host.
     pub deny_host: u32,
-    /// Refused for agents and their descendants.
+    /// Rule that refuses it for agents and their descendants.
     pub deny_agents: u32,
-    /// Reported.
+    /// Rule that reports it.
     pub watch: u32,
-    /// Key into the port table where some ports differ; 0 where none does.
+    /// Key into the port table if some ports have other rules; 0 if none has.
     pub ports: u32,
 }
 
@@ -86,17 +86,17 @@ impl Control {
     pub const TABLE_B: u64 = 1;
     /// Refusals are carried out; without it they are only reported.
     pub const ENFORCE: u64 = 1 << 1;
-    /// Some server has an egress list: new processes start as pending.
+    /// At least one server has an egress list: new processes start as pending.
     pub const EGRESS: u64 = 1 << 2;
-    /// The host list refuses something to every process, beside the self-test's address.
+    /// The host list refuses addresses to every process, besides the self-test's address.
     pub const DENY_HOST: u64 = 1 << 3;
-    /// The host list refuses something to agents.
+    /// The host list refuses addresses to agents.
     pub const DENY_AGENTS: u64 = 1 << 4;
-    /// Some list of servers or sessions refuses something.
+    /// At least one list of a server or session refuses addresses.
     pub const DENY_LISTS: u64 = 1 << 5;
     /// Flags of rules that refuse only some processes.
     pub const DENY_SOME: u64 = Self::DENY_AGENTS | Self::DENY_LISTS;
-    /// Something is refused to somebody: sockets and packets are judged, too.
+    /// At least one address is refused to a process: sockets and packets are judged, too.
     pub const DENY: u64 = Self::DENY_HOST | Self::DENY_SOME;
 
     /// Returns whether `control`, a control word, has rules that refuse addresses to a process with this

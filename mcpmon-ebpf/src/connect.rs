@@ -1,4 +1,4 @@
-//! Connections and addressed datagrams: which address is meant, and whether it may be reached.
+//! Connections and addressed datagrams: finds out the real destination, and judges it.
 
 use aya_ebpf::{
     bindings::bpf_sock_addr, helpers::generated::bpf_get_socket_cookie, programs::SockAddrContext,
@@ -44,7 +44,7 @@ pub(crate) fn try_v4(ctx: &SockAddrContext, hook: Hook) -> bool {
     };
     let rules = judge.rules4(address);
     if matches!(form, Form::Any) && judge.control & Control::DENY != 0 {
-        // A device given with the call or the socket would lead elsewhere: dialled is what was judged.
+        // A bound device could lead to another address, so the judged address replaces the given one.
         // SAFETY: as above; the field may be written.
         unsafe { (*sock_addr).user_ip4 = u32::from_ne_bytes(address) };
     }
@@ -96,7 +96,7 @@ pub(crate) fn try_v6(ctx: &SockAddrContext, hook: Hook) -> bool {
     )
 }
 
-/// Rules for an IPv6 address and for the IPv4 address inside, and which of the two they are about.
+/// Returns the rules for an IPv6 address and for the IPv4 address inside, and the one of the two that they matched.
 #[inline(always)]
 fn rules6(judge: &Judge, v6: [u32; 4], target: Target6) -> (Rules, Tried) {
     let mut rules = Rules::default();
@@ -116,7 +116,7 @@ fn rules6(judge: &Judge, v6: [u32; 4], target: Target6) -> (Rules, Tried) {
     (rules, tried)
 }
 
-/// The process that makes a call, and what holds on the host.
+/// The process that makes a call, and the control word.
 #[derive(Clone, Copy)]
 struct Call {
     control: u64,
@@ -135,8 +135,8 @@ impl Call {
         }
     }
 
-    /// Returns whether no other rules than those for everyone can be about the call, and no server makes it. Most calls
-    /// are such ones, and to addresses without a rule: they cost no more than finding that out.
+    /// Returns whether only the rules for everyone can apply to the call, and no server makes it. This holds for most
+    /// calls, and most of them go to addresses without a rule: this check is all that they cost.
     #[inline(always)]
     const fn concerns_nobody(&self) -> bool {
         self.control & Control::DENY_SOME == 0 && self.entry.is_none()
@@ -149,8 +149,8 @@ struct Asker {
     control: u64,
     entry: ProcessEntry,
     caller: Caller,
-    /// The connection for which the kernel itself calls, or [`NO_SUBFLOW`]: older verifiers follow no `Option` whose
-    /// content is not set.
+    /// The Multipath TCP connection for which the kernel itself connects, or [`NO_SUBFLOW`]. Not an `Option`, because
+    /// older verifiers do not accept one whose content is not set.
     subflow: u64,
 }
 
@@ -184,7 +184,7 @@ impl Asker {
     }
 }
 
-/// Refuses or not, remembers whose the socket is, and reports what concerns MCP; true refuses.
+/// Decides, notes the socket's owner, and reports what rules or servers require; returns true to refuse.
 #[inline(always)]
 fn conclude(
     ctx: &SockAddrContext,
@@ -243,8 +243,8 @@ fn conclude(
     refused
 }
 
-/// Returns whether the self-test wants to know if packets are judged, too: its address alone is left to them
-/// then.
+/// Returns whether the self-test wants to test the packet hook as well: then the call to its address is let through,
+/// and only its packets are refused.
 ///
 /// # Safety
 /// As the verifier says of the context.
@@ -257,8 +257,8 @@ unsafe fn is_probe(ctx: &SockAddrContext) -> bool {
     }
 }
 
-/// IPv4 address and port that a call is about: those of the call, or those the socket is connected to where a
-/// datagram names none but comes with a control message, which calls the hook, too. Every named port is above 0.
+/// Returns the IPv4 address and port that a call is about. A datagram without an address goes to the socket's peer; if
+/// it has a control message, the hook is called all the same. A named port is never 0.
 ///
 /// # Safety
 /// `sock_addr` is the program's context.
@@ -278,7 +278,7 @@ unsafe fn destination4(sock_addr: *const bpf_sock_addr, hook: Hook) -> ([u8; 4],
     }
 }
 
-/// The same for IPv6, in words of network order.
+/// Returns the IPv6 address and port that a call is about; the address is in words of network order.
 ///
 /// # Safety
 /// `sock_addr` is the program's context.
@@ -308,7 +308,7 @@ pub(crate) unsafe fn four_words(first: *const u32) -> [u32; 4] {
     [word(0), word(1), word(2), word(3)]
 }
 
-/// Destination port in host order; the context keeps it in network order in the low half of a word.
+/// Returns the destination port in host order; the context has it in network order in the low half of a word.
 ///
 /// # Safety
 /// `sock_addr` is the program's context.
@@ -318,7 +318,7 @@ unsafe fn port(sock_addr: *const bpf_sock_addr) -> u16 {
     u16::from_be(unsafe { (*sock_addr).user_port } as u16)
 }
 
-/// Port the socket is connected to, in host order.
+/// Returns the port that the socket is connected to, in host order.
 ///
 /// # Safety
 /// `socket` is a socket by the verifier's leave.
@@ -328,8 +328,8 @@ unsafe fn connected_port(socket: *const aya_ebpf::bindings::bpf_sock) -> u16 {
     u16::from_be(unsafe { core::ptr::read_volatile(&raw const (*socket).dst_port) })
 }
 
-/// The IPv4 address that the unspecified one stands for: the source named with the datagram, the address the socket
-/// is bound to, or the loopback.
+/// Returns the IPv4 address that the unspecified address leads to: the source address given with the datagram, the
+/// address that the socket is bound to, or the loopback address.
 ///
 /// # Safety
 /// `sock_addr` is the program's context.

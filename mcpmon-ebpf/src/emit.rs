@@ -1,4 +1,4 @@
-//! Records into rings, and the counters that prove what was lost.
+//! Writing of records into rings, and the counters and sequence numbers that prove losses.
 
 use core::mem::MaybeUninit;
 
@@ -17,7 +17,7 @@ use crate::{
     maps::{CONNECTION_RECORDS, COUNTERS, PROCESS_RECORDS, SEQUENCES},
 };
 
-/// The ring for a record. They are separate so that a flood of connections cannot displace an exec.
+/// The ring for a record. There are two, so that a flood of connections cannot displace an exec.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ring {
     /// Connections.
@@ -26,8 +26,8 @@ pub(crate) enum Ring {
     Processes,
 }
 
-/// Records that are counted together, so that a gap proves a loss. Packets have their own: they leave in the middle
-/// of other programs' work on the same CPU.
+/// Records that are numbered together, so that a gap proves a loss. Packets have their own numbers, because their
+/// program can interrupt other programs on the same CPU.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sequence {
     /// Connections and sockets.
@@ -43,7 +43,7 @@ pub(crate) enum Sequence {
 pub(crate) enum Wake {
     /// At once.
     Now,
-    /// The reader is woken when a quarter of the ring is full, or polls, every 10 ms.
+    /// The reader is woken when a quarter of the ring is full; it also polls, every 10 ms.
     Later,
 }
 
@@ -74,8 +74,8 @@ impl Ring {
     }
 }
 
-/// A header with the next number of this CPU and sequence. Call it once for every record attempted,
-/// so that a lost one leaves a gap.
+/// Makes a header with the next number of this CPU and sequence. It is to be called once for every record that is
+/// attempted, so that a lost record leaves a gap.
 #[inline(always)]
 pub(crate) fn header(kind: Kind, sequence: Sequence) -> Header {
     let number = SEQUENCES.get_ptr_mut(sequence as u32).map_or(0, |slot| {
@@ -96,7 +96,7 @@ pub(crate) fn header(kind: Kind, sequence: Sequence) -> Header {
     }
 }
 
-/// Lets `fill` write a record of fixed size where it lies in the ring: all of it, for nobody clears that memory.
+/// Lets `fill` write a fixed-size record in the ring. It must write every byte, because that memory is not cleared.
 #[inline(always)]
 pub(crate) fn emit<T: 'static>(ring: Ring, lost: Counter, fill: impl FnOnce(&mut MaybeUninit<T>)) {
     if !emit_woken(ring, Wake::Later, fill) {
@@ -104,7 +104,7 @@ pub(crate) fn emit<T: 'static>(ring: Ring, lost: Counter, fill: impl FnOnce(&mut
     }
 }
 
-/// The same, with the reader woken as told; returns whether there was room.
+/// Lets `fill` write a record, and wakes the reader as `wake` says; returns false if the ring was full.
 #[inline(always)]
 pub(crate) fn emit_woken<T: 'static>(ring: Ring, wake: Wake, fill: impl FnOnce(&mut MaybeUninit<T>)) -> bool {
     let Some(mut entry) = ring.map().reserve::<T>(0) else {

@@ -2,7 +2,7 @@
 
 use mcpmon_common::event::Counter;
 
-/// A failure, by what it costs.
+/// A failure, named by its consequence.
 #[derive(Clone, Copy)]
 pub(crate) enum Error {
     /// A kernel or user address could not be read.
@@ -12,7 +12,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// The counter that tells the agent.
+    /// Returns the counter that reports it to the daemon.
     #[inline(always)]
     pub(crate) const fn counter(self) -> Counter {
         match self {
@@ -21,7 +21,7 @@ impl Error {
         }
     }
 
-    /// The words for a developer.
+    /// Returns the text for a developer.
     #[cfg(feature = "kernel-log")]
     #[inline(always)]
     pub(crate) const fn text(self) -> &'static str {

@@ -1,5 +1,5 @@
-//! A successful exec: who, which file, which arguments; killed here if its file is refused, and stopped if it may be a
-//! pinned server.
+//! Successful execs: reports process, file and arguments. Kills the process if its file is refused, and stops it if it
+//! may be a pinned server.
 
 use aya_ebpf::{
     helpers::{
@@ -26,7 +26,7 @@ use crate::{
 };
 
 const SIGKILL: u32 = 9;
-/// Bit of `i_ctime_nsec` that says a multigrain timestamp was read; no part of the time.
+/// Bit of `i_ctime_nsec` that says that a multigrain timestamp was read; it is no part of the time.
 const CTIME_QUERIED: u32 = 1 << 31;
 
 /// `sched_process_exec(task, old_pid, bprm)`: runs in the new image, before its first instruction.
@@ -41,7 +41,7 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
     // SAFETY: a per-CPU slot that no other program of ours uses.
     let ExecBuffer { record, argv } = unsafe { &mut *buffer };
 
-    // First of all: a refusal depends on nothing that may fail after it.
+    // Done first, so that a refusal does not depend on steps that may fail.
     let file = file_facts(bprm, record)?;
     record.flags = refuse(file);
     record.comm = bpf_get_current_comm().unwrap_or([0; 16]);
@@ -58,7 +58,7 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
     record.uid = bpf_get_current_uid_gid() as u32;
     filename(bprm, record)?;
     arguments(task, record, argv)?;
-    // Through memory, of which the verifier knows nothing: it would walk the gate once for each value.
+    // Kept in memory, whose value the verifier does not track: else it would check the gate once for each value.
     record.reserved = u32::from(wake == Wake::Now);
     let held = gate::hold(record, argv);
     // SAFETY: a field of a live record.
@@ -94,10 +94,10 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
     Ok(())
 }
 
-/// Kills the process if its file is refused; the flags of its record.
+/// Kills the process if its file is refused; returns the flags of its record.
 #[inline(always)]
 fn refuse(file: FileKey) -> u32 {
-    // SAFETY: entries are written by the agent only; the value is not used.
+    // SAFETY: entries are written by the daemon only; the value is not used.
     if unsafe { REFUSED.get(file) }.is_none() {
         return 0;
     }
@@ -109,12 +109,12 @@ fn refuse(file: FileKey) -> u32 {
     ExecRecord::FLAG_KILLED
 }
 
-/// Brings the process table up to date with the new image, and says how urgent its record is.
+/// Updates the process table for the new image; returns the entry, and how soon the reader is to be woken.
 #[inline(always)]
 fn track(pid: u32, comm: &[u8; 16]) -> (ProcessEntry, Wake) {
     let known = maps::process(pid);
     let mut entry = known.unwrap_or_default();
-    // SAFETY: entries are written by the agent only; the value is not used.
+    // SAFETY: entries are written by the daemon only; the value is not used.
     if unsafe { AGENT_NAMES.get(comm) }.is_some() {
         entry.flags |= ProcessEntry::FLAG_AGENT;
     }
@@ -132,7 +132,7 @@ fn track(pid: u32, comm: &[u8; 16]) -> (ProcessEntry, Wake) {
     (entry, Wake::Now)
 }
 
-/// Inode facts of the file that runs.
+/// Reads the inode's attributes of the file that runs.
 #[inline(always)]
 fn file_facts(bprm: Address, record: &mut ExecRecord) -> Result<FileKey, Error> {
     let file = read::<Address>(bprm, offset!(bprm_file))?;

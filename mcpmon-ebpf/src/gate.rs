@@ -1,5 +1,5 @@
-//! The exec gate: what may be the start of a pinned server is stopped before its first instruction, and whoever lets
-//! it go on is reported.
+//! The exec gate: a start that may be a pinned server's is stopped before its first instruction, and it is reported if
+//! another process than the daemon resumes it.
 
 use aya_ebpf::{
     helpers::{
@@ -38,7 +38,7 @@ pub(crate) fn hold(record: &mut ExecRecord, argv: &[u8; ARGV_MAX]) -> bool {
         flags: 0,
         reserved: 0,
     };
-    // Without an entry nobody would find it again.
+    // Without an entry, the daemon could not find the stopped process.
     if HOLDS.insert(pid, hold, 0).is_err() {
         log!(warn, "process {} is not stopped: too many are", pid);
         return false;
@@ -55,11 +55,11 @@ pub(crate) fn hold(record: &mut ExecRecord, argv: &[u8; ARGV_MAX]) -> bool {
     true
 }
 
-/// Takes a stop back before it took effect: nobody heard of it.
+/// Undoes a stop before it takes effect, because its record was lost.
 #[inline(always)]
 pub(crate) fn let_go(pid: u32) {
     let _absent = HOLDS.remove(pid);
-    // SAFETY: a helper; it signals the current process, and takes away a stop that waits.
+    // SAFETY: a helper; it signals the current process, which cancels the pending stop.
     let _unneeded = unsafe { bpf_send_signal(SIGCONT) };
 }
 
@@ -76,7 +76,7 @@ fn is_gated(record: &ExecRecord, argv: &[u8; ARGV_MAX]) -> bool {
         return true;
     }
     let is_below = record.entry.instance != 0 || record.entry.has(ProcessEntry::FLAG_AGENT);
-    // Wrappers execute by descriptor: then the command name says nothing.
+    // Wrappers execute by descriptor; the command name is then meaningless.
     let is_candidate =
         is_by_descriptor(record) || is_below && is_named(name, record.uid, GateKind::Interpreter);
     is_candidate && has_gated_argument(record, argv)
@@ -88,7 +88,7 @@ fn is_by_descriptor(record: &ExecRecord) -> bool {
     u64::from_ne_bytes([a, b, c, d, e, f, g, h]) == u64::from_ne_bytes(*b"/dev/fd/")
 }
 
-/// Looks up the last component of each argument.
+/// Returns whether the last component of an argument is a gated name.
 #[inline(always)]
 fn has_gated_argument(record: &ExecRecord, argv: &[u8; ARGV_MAX]) -> bool {
     let Some(scan) = GATE_SCRATCH.get_ptr_mut(0) else {
@@ -96,11 +96,11 @@ fn has_gated_argument(record: &ExecRecord, argv: &[u8; ARGV_MAX]) -> bool {
     };
     // SAFETY: a per-CPU slot that no other program of ours uses.
     unsafe { scan.write_volatile([HASH_BASIS, GateKind::First as u64, 0]) };
-    // Always to the end: the verifier would walk the rest of the program once for each way out.
+    // The loop always runs to its end: the verifier would check the rest of the program once for each exit.
     for (at, byte) in argv.iter().take(GATE_ARGV_MAX).enumerate() {
         // SAFETY: as above.
         let [hash, kind, found] = unsafe { scan.read_volatile() };
-        // Read each time: what the verifier learns of its range would be another state with each byte.
+        // Read in each round: otherwise the verifier would track its range, as another state for each byte.
         // SAFETY: a field of a live record.
         let copied = unsafe { core::ptr::read_volatile(&raw const record.argv_copied) } as usize;
         let byte = if at < copied { *byte } else { b'/' };
@@ -125,7 +125,7 @@ fn is_named(name: u64, uid: u32, kind: GateKind) -> bool {
 #[inline(always)]
 fn is_kind_named(name: u64, uid: u32, kind: u32) -> bool {
     let key = GateKey { name, uid, kind };
-    // SAFETY: entries are written by the agent only; the value is not used.
+    // SAFETY: entries are written by the daemon only; the value is not used.
     unsafe { GATED.get(key) }.is_some()
 }
 
@@ -137,13 +137,13 @@ pub(crate) fn try_signal(ctx: &RawTracePointContext) -> Result<(), Error> {
     }
     let target = ctx.arg::<u64>(2) as Address;
     let pid = read::<u32>(target, offset!(task_tgid))?;
-    // The agent takes the entry out before it lets a process go.
+    // The daemon removes the entry before it resumes a process.
     let Some(hold) = HOLDS.get_ptr_mut(pid) else {
         return Ok(());
     };
     // SAFETY: the entry stays readable until this program ends; a flag is only ever added here.
     let hold = unsafe { &mut *hold };
-    // Nobody takes out the entry of a process that ended while no agent ran, and its number is given to others.
+    // If a process ends while no daemon runs, its entry stays, and its number is used again.
     if !hold.is_of(task::key(target)?) {
         let _absent = HOLDS.remove(pid);
         return Ok(());
@@ -173,7 +173,7 @@ pub(crate) fn try_signal(ctx: &RawTracePointContext) -> Result<(), Error> {
     Ok(())
 }
 
-/// Until the agent kills it, it may not connect, and ends where it forks or executes.
+/// Marks a process that the daemon is about to kill: it may not connect, and dies if it forks or executes.
 #[inline(always)]
 fn doom(pid: u32) {
     let mut entry = process(pid).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Rules for an address and the process that reaches for it: looked up, carried out, reported.
+//! Judging of one address for one process: looks up the rules, decides, and reports.
 
 use core::mem::MaybeUninit;
 
@@ -19,21 +19,21 @@ use crate::{
     task::{self, Caller},
 };
 
-/// Rules that matched an address; 0 for none.
+/// The rules that matched an address; 0 for none.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Rules {
     pub(crate) deny: u32,
     pub(crate) watch: u32,
 }
 
-/// An address the rules were tried on, in words of network order: as bytes it would be copied one by one.
+/// The address that the rules were tried on, in words of network order: bytes would be copied one by one.
 #[derive(Clone, Copy)]
 pub(crate) struct Tried {
     pub(crate) words: [u32; 4],
     pub(crate) family: u8,
 }
 
-/// The rules in force for a process: read once, so that one connection is judged by one list.
+/// The rules in force for a process; read once, so that one connection is judged by one state of the tables.
 pub(crate) struct Judge {
     pub(crate) control: u64,
     pub(crate) entry: ProcessEntry,
@@ -62,8 +62,8 @@ impl Judge {
         self.rules(|list| network6(self.control, list, address))
     }
 
-    /// The host list for everyone, the egress lists of the servers the process belongs to, the list of its session;
-    /// the first that refuses ends the search, which keeps the paths few that the verifier walks.
+    /// Looks up the host list, the egress lists of the process's servers, and the list of its session. The search ends
+    /// at the first refusal, which keeps the number of paths low that the verifier checks.
     #[inline(always)]
     fn rules(&self, look_up: impl Fn(u32) -> Option<NetworkEntry>) -> Rules {
         let mut watch = 0;
@@ -97,7 +97,7 @@ impl Judge {
             && let Some(entry) = look_up(self.entry.session)
         {
             let entry = at_port(self.control, entry, self.port);
-            // It says more than what is reported of everyone.
+            // The session's watch rule is more specific than that of the host list.
             if entry.watch != 0 {
                 watch = entry.watch;
             }
@@ -109,19 +109,19 @@ impl Judge {
         Rules { deny: 0, watch }
     }
 
-    /// The rule that refuses an IPv4 address, 0 for none, whatever is watched.
+    /// Returns the rule that refuses an IPv4 address, 0 for none; watch rules are ignored.
     #[inline(always)]
     pub(crate) fn refusal4(&self, address: [u8; 4]) -> u32 {
         self.refusal(|list| network4(self.control, list, address))
     }
 
-    /// The same for IPv6.
+    /// Returns the rule that refuses an IPv6 address, 0 for none; watch rules are ignored.
     #[inline(always)]
     pub(crate) fn refusal6(&self, address: [u32; 4]) -> u32 {
         self.refusal(|list| network6(self.control, list, address))
     }
 
-    /// As [`Judge::rules`] without what is watched: the verifier walks half the paths.
+    /// Does the same as [`Judge::rules`] without the watch rules, which halves the paths for the verifier.
     #[inline(always)]
     fn refusal(&self, look_up: impl Fn(u32) -> Option<NetworkEntry>) -> u32 {
         if let Some(entry) = look_up(LIST_HOST) {
@@ -168,7 +168,7 @@ impl Judge {
         }
     }
 
-    /// Counts, and writes the record, in which `who` fills in the process, its group, its user and its name.
+    /// Counts the connection and writes its record; `who` fills in the process, its group, its user and its name.
     #[inline(always)]
     pub(crate) fn report(
         &self,
@@ -198,7 +198,7 @@ impl Judge {
         });
     }
 
-    /// Writes the record field by field: one that is put together on the stack is copied in single bytes.
+    /// Writes the record field by field: a record built on the stack would be copied in single bytes.
     #[inline(always)]
     fn fill(
         &self,
@@ -209,7 +209,7 @@ impl Judge {
         subject: Subject,
     ) {
         let record = slot.as_mut_ptr();
-        // SAFETY: the slot is in the ring and as large as a record; what is not written here is by the caller.
+        // SAFETY: the slot is in the ring and as large as a record; the caller writes the other fields.
         unsafe {
             (*record).header = header;
             (*record).entry = self.entry;
@@ -232,7 +232,7 @@ impl Judge {
     }
 }
 
-/// Fills in the process that runs.
+/// Fills in the current process.
 ///
 /// # Safety
 /// `record` is a record in a ring.
@@ -243,12 +243,12 @@ pub(crate) unsafe fn name_caller(record: *mut ConnectRecord, caller: Caller) {
         (*record).process = task::current_key(caller);
         (*record).cgroup = bpf_get_current_cgroup_id();
         (*record).uid = bpf_get_current_uid_gid() as u32;
-        // It clears the name where there is none.
+        // The helper clears the name if it has none.
         bpf_get_current_comm((&raw mut (*record).comm).cast(), COMM_LEN as u32);
     }
 }
 
-/// Fills in the owner of a socket, or nobody.
+/// Fills in the owner of a socket; zeros if the owner is not known.
 ///
 /// # Safety
 /// `record` is a record in a ring.

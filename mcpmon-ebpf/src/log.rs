@@ -1,7 +1,7 @@
-//! Lines for a developer who looks for a fault in these programs, in an object that was built for it: a release has none, and
-//! counts instead.
+//! Log lines for a developer who debugs these programs. They are in an object that was built for that only; a release
+//! has counters instead.
 
-/// Logs a line at a level of aya-log, where the object was built with the feature.
+/// Logs a line at a level of aya-log, if the object is built with the feature.
 #[cfg(feature = "kernel-log")]
 macro_rules! log {
     ($level:ident, $line:literal $(, $argument:expr)*) => {
@@ -9,13 +9,13 @@ macro_rules! log {
     };
 }
 
-/// Leaves nothing behind: the object was built without the feature, and is the same as one without the line.
+/// Expands to nothing: without the feature, the object is the same as one without the line.
 #[cfg(not(feature = "kernel-log"))]
 macro_rules! log {
     ($level:ident, $line:literal $(, $argument:expr)*) => {{}};
 }
 
-/// Logs that a program refuses the process that runs, if it does.
+/// Logs that a program refuses the current process, if it does.
 #[cfg(feature = "kernel-log")]
 macro_rules! told {
     ($program:literal, $refused:expr) => {
@@ -30,7 +30,7 @@ macro_rules! told {
     };
 }
 
-/// Leaves nothing behind, as [`log`].
+/// Expands to nothing, like [`log`].
 #[cfg(not(feature = "kernel-log"))]
 macro_rules! told {
     ($program:literal, $refused:expr) => {};

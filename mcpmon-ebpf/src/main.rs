@@ -1,7 +1,7 @@
-//! mcpmon's kernel programs: filter, copy, emit. Which connection is refused is looked up in maps; no
-//! rule lives here.
+//! mcpmon's kernel programs: they filter, copy and report. Which connections are refused is looked up in maps; the
+//! programs contain no rules.
 //!
-//! This file holds the entry points only; each maps the outcome of a `try_` function to a return code.
+//! This file has the entry points only; each maps the result of a `try_` function to a return code.
 
 #![no_std]
 #![no_main]
@@ -35,7 +35,7 @@ use crate::{
     log::{log, told},
 };
 
-/// Verdicts of programs that are attached to a cgroup.
+/// Return codes of programs that are attached to a cgroup.
 const REFUSE: i32 = 0;
 const PROCEED: i32 = 1;
 

@@ -1,4 +1,4 @@
-//! Every map, and the functions that say what it is for.
+//! All maps, and the functions that read them.
 
 use aya_ebpf::{
     Global,
@@ -21,15 +21,15 @@ use mcpmon_common::{
     watch::{Control, Key4, Key6, LIST_BITS, NetworkEntry, PortKey},
 };
 
-/// Says which ABI the object was built for; the loader asks for it by name.
+/// Its name states the ABI that the object was built for; the loader looks for that name.
 #[map]
 pub(crate) static ABI_V6: Array<u32> = Array::with_max_entries(1, 0);
 
 #[map]
 pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
 
-// Each address table exists twice: one is in force while the other is filled, and one store of the
-// control word swaps them.
+// Each address table exists twice: one copy is in force while the other one is filled, and one store of the control
+// word swaps them.
 #[map]
 pub(crate) static NETWORK4_A: LpmTrie<Key4, NetworkEntry> = LpmTrie::with_max_entries(NETWORK_ENTRIES, 0);
 #[map]
@@ -45,8 +45,8 @@ pub(crate) static PORTS_A: HashMap<PortKey, NetworkEntry> =
 pub(crate) static PORTS_B: HashMap<PortKey, NetworkEntry> =
     HashMap::with_max_entries(PORT_ENTRIES, BPF_F_NO_PREALLOC);
 
-// Allocated as a whole at load: a child must get its entry, and a changed file its refusal, when the daemon may have
-// no more memory (its memory cgroup is full, or it is stopped).
+// Allocated completely at load. A child must get its entry, and a changed file its refusal, even when no memory can be
+// allocated for the daemon (its memory cgroup is full, or it is stopped).
 #[map]
 pub(crate) static PROCESSES: HashMap<u32, ProcessEntry> = HashMap::with_max_entries(PROCESS_ENTRIES, 0);
 #[map]
@@ -54,7 +54,7 @@ pub(crate) static AGENT_NAMES: HashMap<[u8; COMM_LEN], u32> = HashMap::with_max_
 #[map]
 pub(crate) static REFUSED: HashMap<FileKey, u32> = HashMap::with_max_entries(REFUSED_EXECUTABLES, 0);
 
-// The exec gate: whether it is open, the names it stops, and what is stopped.
+// The exec gate: until when it is open, the names it stops, and the stopped processes.
 #[map]
 pub(crate) static GATE: Array<Gate> = Array::with_max_entries(1, 0);
 #[map]
@@ -62,8 +62,8 @@ pub(crate) static GATED: HashMap<GateKey, u32> = HashMap::with_max_entries(GATE_
 #[map]
 pub(crate) static HOLDS: HashMap<u32, Hold> = HashMap::with_max_entries(HELD_PROCESSES, 0);
 
-/// The state of a walk over arguments: hash and kind of the name so far, and whether one was found. Kept where the verifier knows nothing of it: in
-/// registers, it would walk the rest of the arguments once for each state.
+/// The state of a search in arguments: hash and kind of the current name, and whether a name was found. It is not kept
+/// in registers, because the verifier would track it there, and check the rest of the search once for each state.
 #[map]
 pub(crate) static GATE_SCRATCH: PerCpuArray<[u64; 3]> = PerCpuArray::with_max_entries(1, 0);
 
@@ -77,17 +77,17 @@ pub(crate) static SOCKET_OWNERS: ClonedStorage<SocketOwner> = ClonedStorage {
     map_flags: core::ptr::null(),
 };
 
-/// The connection that a process of a server asked for, stored with its socket. Accepted sockets inherit none.
+/// The connection that a process of a server requested, stored with its socket. Accepted sockets do not inherit it.
 #[btf_map]
 pub(crate) static OPENED_CONNECTIONS: SkStorage<OpenedConnection> = SkStorage::new();
 
-/// The owners of Multipath TCP sockets by cookie: the kernel opens further subflows for them by itself, with
-/// sockets of its own.
+/// The owners of Multipath TCP sockets, keyed by cookie: the kernel opens further subflows for them on its own, with
+/// other sockets.
 #[map]
 pub(crate) static MULTIPATH_OWNERS: LruHashMap<u64, SocketOwner> =
     LruHashMap::with_max_entries(MULTIPATH_SOCKETS, 0);
 
-/// Socket storage that accepted sockets inherit from the one that listens; aya's own has no flags.
+/// Socket storage that accepted sockets inherit from the listening one; aya's type for it has no flags.
 #[repr(C)]
 pub(crate) struct ClonedStorage<T> {
     r#type: *const [i32; BPF_MAP_TYPE_SK_STORAGE as usize],
@@ -108,7 +108,7 @@ pub(crate) static PROCESS_RECORDS: RingBuf = RingBuf::with_byte_size(PROCESS_RIN
 pub(crate) static SEQUENCES: PerCpuArray<u64> = PerCpuArray::with_max_entries(SEQUENCE_COUNT, 0);
 #[map]
 pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT, 0);
-/// Notes of the daemon for the next one, and the records it has read; no program looks at them.
+/// The daemon's notes for the next one, and the numbers of records that it has read; no program uses them.
 #[map]
 pub(crate) static NOTES: Array<StatePage> = Array::with_max_entries(ALL_PAGES, 0);
 #[map]
@@ -119,7 +119,7 @@ pub(crate) static HEARTBEAT: Array<Heartbeat> = Array::with_max_entries(1, 0);
 #[map]
 pub(crate) static EXEC_SCRATCH: PerCpuArray<ExecBuffer> = PerCpuArray::with_max_entries(1, 0);
 
-/// Patched by the loader from the running kernel's BTF, then frozen: the verifier sees constants.
+/// Patched by the loader with offsets from the running kernel's BTF, then frozen: they are constants to the verifier.
 #[unsafe(no_mangle)]
 pub(crate) static OFFSETS: Global<Offsets> = Global::new(Offsets {
     task_tgid: 0,
@@ -174,7 +174,7 @@ macro_rules! offset {
 }
 pub(crate) use offset;
 
-/// The control word in force.
+/// Returns the control word in force.
 #[inline(always)]
 pub(crate) fn control() -> u64 {
     CONTROL.get(0).map_or(0, |control| control.word)
@@ -205,7 +205,7 @@ pub(crate) fn network6(control: u64, list: u32, address: [u32; 4]) -> Option<Net
         LIST_BITS + 128,
         Key6 {
             list: list.to_be_bytes(),
-            // SAFETY: the bytes of the words, where they are.
+            // SAFETY: both types have the same size, and every bit pattern is valid.
             address: unsafe { core::mem::transmute::<[u32; 4], [u8; 16]>(address) },
         },
     );
@@ -217,7 +217,7 @@ pub(crate) fn network6(control: u64, list: u32, address: [u32; 4]) -> Option<Net
     table.get(&key).copied()
 }
 
-/// Narrows a range's entry to `port`.
+/// Returns the entry for `port` within a range.
 #[inline(always)]
 pub(crate) fn at_port(control: u64, entry: NetworkEntry, port: u16) -> NetworkEntry {
     if entry.ports == 0 {
@@ -237,7 +237,7 @@ pub(crate) fn at_port(control: u64, entry: NetworkEntry, port: u16) -> NetworkEn
     unsafe { table.get(key) }.copied().unwrap_or(entry)
 }
 
-/// Returns whether the daemon gave a sign of life of late.
+/// Returns whether the daemon has given a sign of life recently.
 #[inline(always)]
 pub(crate) fn is_attended() -> bool {
     // SAFETY: a helper without arguments.
@@ -245,7 +245,7 @@ pub(crate) fn is_attended() -> bool {
     HEARTBEAT.get(0).is_none_or(|beat| beat.is_fresh(now))
 }
 
-/// Returns what holds for a process with this entry now, when its connections are judged.
+/// Returns the entry by which a process's connections are judged now.
 #[inline(always)]
 pub(crate) fn in_force(entry: ProcessEntry) -> ProcessEntry {
     if entry.needs_daemon() && !is_attended() {
@@ -261,10 +261,10 @@ pub(crate) fn process(pid: u32) -> Option<ProcessEntry> {
     entry(pid).copied()
 }
 
-/// The same, where it lies.
+/// Returns a reference to the entry of a process.
 #[inline(always)]
 pub(crate) fn entry(pid: u32) -> Option<&'static ProcessEntry> {
-    // SAFETY: a concurrent update by the agent may tear between fields; each field is one word and is
-    // read on its own.
+    // SAFETY: a concurrent update by the daemon may tear between fields; each field is one word and is read on its
+    // own.
     unsafe { PROCESSES.get(pid) }
 }

@@ -1,4 +1,4 @@
-//! Connections of servers from the call that asks for them to the last close of their socket, which tells the bytes.
+//! Connections of servers: noted when a process requests them, and reported with their bytes when the socket is closed.
 
 use aya_ebpf::{
     bindings::{BPF_SK_STORAGE_GET_F_CREATE, bpf_sock},
@@ -24,10 +24,10 @@ use crate::{
 const TCP: u32 = 6;
 /// `TCP_CLOSE`.
 const CLOSED: u32 = 7;
-/// Bit of `sk_flags` that says that the other side ended its half (`SOCK_DONE`), which counts as a byte.
+/// Bit of `sk_flags` (`SOCK_DONE`): the peer has closed its half, which counts as a received byte.
 const DONE: u64 = 1 << 1;
 
-/// Notes with the socket that a process of a server connects it. The last call counts where there are several.
+/// Notes with the socket that a process of a server connects it. Of several calls, the last one counts.
 ///
 /// # Safety
 /// As the verifier says of the context.
@@ -64,7 +64,7 @@ pub(crate) unsafe fn note(
     }
 }
 
-/// Tells of a socket that is closed for good, where a process of a server connected it.
+/// Reports the close of a socket, if a process of a server connected it.
 #[inline(always)]
 pub(crate) fn try_release(ctx: &SockContext) {
     // SAFETY: the context of this program is a socket, and what the helper wants.
@@ -98,13 +98,13 @@ pub(crate) fn try_release(ctx: &SockContext) {
     });
 }
 
-/// Bytes of payload of a TCP connection, what is still queued included, and what is known of it.
+/// Returns the payload bytes of a TCP connection, those still queued included, and the flags that describe them.
 #[inline(always)]
 fn counted(socket: Address, state: u32) -> (u64, u64, u32) {
     let long = |field| read::<u64>(socket, field).unwrap_or(0);
     let word = |field| read::<u32>(socket, field).unwrap_or(0);
     let left = long(offset!(tcp_bytes_sent)).wrapping_sub(long(offset!(tcp_bytes_retrans)));
-    // What was purged with the connection was never sent.
+    // Bytes that were dropped with the connection were never sent.
     let queued = if state == CLOSED {
         0
     } else {
@@ -112,7 +112,7 @@ fn counted(socket: Address, state: u32) -> (u64, u64, u32) {
     };
     let end = u64::from(long(offset!(sock_flags)) & DONE != 0);
     let received = long(offset!(tcp_bytes_received)).saturating_sub(end);
-    // The answer to the first segment counts as a byte.
+    // The answer to the first segment is counted as an acknowledged byte.
     let answered = long(offset!(tcp_bytes_acked)) != 0;
     let established = if answered {
         CloseRecord::FLAG_ESTABLISHED
@@ -126,7 +126,7 @@ fn counted(socket: Address, state: u32) -> (u64, u64, u32) {
     )
 }
 
-/// Returns the note that is kept with a socket; null if there is none.
+/// Returns the note that is stored with a socket; null if there is none.
 ///
 /// # Safety
 /// `socket` is a socket, or the context of a program about one.

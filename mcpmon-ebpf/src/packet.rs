@@ -1,7 +1,7 @@
-//! Packets that leave: the last word on which address is reached, by whatever call, option or socket.
+//! Outgoing packets: the last check of the address that is reached, whatever call, option or socket leads there.
 //!
-//! A packet may leave while another process runs than the one it is of (an acknowledgement, a retransmission), so the
-//! process that runs counts only where it provably sends; else the socket's owner does.
+//! A packet can leave while another process runs (an acknowledgement, a retransmission). So the running process is
+//! judged only if it provably sends the packet, and the socket's owner otherwise.
 
 use aya_ebpf::{
     bindings::{__sk_buff, bpf_sock},
@@ -46,17 +46,17 @@ const RAW: u32 = 3;
 /// `TCP_LISTEN`.
 const LISTEN: u32 = 10;
 
-/// Places of the destination in the headers.
+/// Offsets of the destination in the headers.
 const DESTINATION4: u32 = 16;
 const DESTINATION6: u32 = 24;
 
-/// Extension headers of IPv6 that are passed over to find the port; the kernel writes no more.
+/// IPv6 extension headers that are skipped to find the port; the kernel writes no more.
 const MAX_EXTENSIONS: usize = 5;
 
 /// The destination of a packet.
 #[derive(Clone, Copy)]
 struct Destination {
-    /// Words of network order; IPv4 in the first.
+    /// Words in network order; an IPv4 address is in the first word.
     address: [u32; 4],
     port: u16,
     protocol: u8,
@@ -64,7 +64,7 @@ struct Destination {
     is_discovery: u8,
 }
 
-/// The input of the rules.
+/// What is needed to look up the rules.
 #[derive(Clone, Copy)]
 struct Question {
     control: u64,
@@ -72,12 +72,12 @@ struct Question {
     entry: ProcessEntry,
 }
 
-/// The result of the rules.
+/// The result of the look-up.
 #[derive(Clone, Copy)]
 struct Answer {
     /// The rule that refuses, 0 for none.
     deny: u32,
-    /// A [`Form`].
+    /// The [`Form`] of the address.
     form: u32,
     tried: Tried,
 }
@@ -89,12 +89,12 @@ struct Sender {
     comm: [u8; COMM_LEN],
 }
 
-/// Judges a packet; true drops it.
+/// Judges a packet; returns true to drop it.
 #[inline(always)]
 pub(crate) fn try_egress(ctx: &SkBuffContext) -> bool {
     let control = control();
     let skb = ctx.skb.skb;
-    // What is only observed was told when its call was judged: a line for each packet would say no more.
+    // A refusal that is only observed was reported by the hook of the call, so packets need no second report.
     // SAFETY: the context is valid for the program's run.
     if !is_enforced(control) && unsafe { (*skb).mark } != PROBE_MARK {
         return false;
@@ -143,14 +143,14 @@ pub(crate) fn try_egress(ctx: &SkBuffContext) -> bool {
     true
 }
 
-/// Returns whether a rule refuses anything to anybody, and refusals are carried out.
+/// Returns whether any rule refuses addresses, and refusals are carried out.
 #[inline(always)]
 const fn is_enforced(control: u64) -> bool {
     control & Control::DENY != 0 && control & Control::ENFORCE != 0
 }
 
-/// Returns whether no rule for everyone is about a packet's address, and there are no others: whose it is and what else
-/// it says decides nothing then.
+/// Returns whether only rules for everyone exist, and none matches the packet's address: the packet passes then,
+/// whoever sends it.
 #[inline(always)]
 fn concerns_nobody(skb: *mut __sk_buff, control: u64) -> bool {
     if control & Control::DENY_SOME != 0 {
@@ -167,7 +167,7 @@ fn concerns_nobody(skb: *mut __sk_buff, control: u64) -> bool {
     }
 }
 
-/// The rule that refuses the destination, in whatever form it is written.
+/// Returns the rule that refuses the destination, in whatever form it is written.
 #[inline(always)]
 fn answer(judge: &Judge, destination: &Destination) -> Answer {
     if destination.is_v4 != 0 {
@@ -256,9 +256,9 @@ unsafe fn name_sender(record: *mut ConnectRecord, skb: *mut __sk_buff, socket: *
     }
 }
 
-/// Returns the entry in force for a packet: that of the process that sends it, else that of its socket's
-/// owner. Answers to a peer that connected here are not connections of the process: no egress list holds for
-/// them.
+/// Returns the entry in force for a packet: that of the process that sends it, or else of its socket's owner. For
+/// answers to a peer that connected to this host, no egress lists apply, because they are not connections of the
+/// process.
 #[inline(always)]
 fn entry_in_force(skb: *mut __sk_buff, socket: *mut bpf_sock) -> ProcessEntry {
     let running = process(task::running().pid).filter(|_| sending(skb, socket).is_some());
@@ -276,9 +276,9 @@ fn entry_in_force(skb: *mut __sk_buff, socket: *mut bpf_sock) -> ProcessEntry {
     entry
 }
 
-/// The process that runs, where it is the one that sends: it holds the lock of a stream's socket, or the socket is one
-/// of datagrams or a raw one, whose packets leave in the sender's own call. Sockets of the kernel (NFS, answers to
-/// pings) send in calls of processes that have no part in it; only the subflows of Multipath TCP are a process's.
+/// Returns the running process if it sends the packet: it holds the lock of a stream's socket, or the socket is a
+/// datagram or raw one, whose packets leave in the sender's call. Sockets of the kernel itself (NFS, answers to pings)
+/// send during calls of unrelated processes; only subflows of Multipath TCP belong to a process.
 #[inline(always)]
 fn sending(skb: *mut __sk_buff, socket: *mut bpf_sock) -> Option<Caller> {
     if socket.is_null() {
@@ -298,8 +298,8 @@ fn sending(skb: *mut __sk_buff, socket: *mut bpf_sock) -> Option<Caller> {
     sends.then(task::running)
 }
 
-/// Returns whether a packet belongs to a connection that another host opened: its socket listens, or was made
-/// by one that did.
+/// Returns whether a packet belongs to a connection that another host opened: its socket listens, or was accepted from
+/// one that does.
 #[inline(always)]
 fn is_answer(skb: *mut __sk_buff, socket: *mut bpf_sock, owner: Option<&SocketOwner>) -> bool {
     if socket.is_null() {
@@ -315,21 +315,21 @@ fn is_answer(skb: *mut __sk_buff, socket: *mut bpf_sock, owner: Option<&SocketOw
     }
     match owner {
         Some(owner) => owner.flags & SocketOwner::FLAG_CONNECTED == 0,
-        // Nobody noted it. It has the length of its queue from the one that listened; one that connected has none.
+        // Its owner is not known. A listening socket's queue length is inherited; one that connected has none.
         None => kernel_socket(skb).is_some_and(|socket| {
             read::<u32>(socket, offset!(sock_max_ack_backlog)).is_ok_and(|length| length != 0)
         }),
     }
 }
 
-/// Address of the packet's socket in the kernel.
+/// Returns the kernel address of the packet's socket.
 #[inline(always)]
 fn kernel_socket(skb: *mut __sk_buff) -> Option<usize> {
     // The context is the kernel's own structure.
     read::<usize>(skb as usize, offset!(skb_sk)).ok()
 }
 
-/// The packet's socket, null where it has none.
+/// Returns the packet's socket; null if it has none.
 #[inline(always)]
 fn full_socket(skb: *mut __sk_buff) -> *mut bpf_sock {
     // SAFETY: the context is valid for the program's run, and the helper takes no null.
@@ -353,7 +353,7 @@ fn owner(socket: *mut bpf_sock) -> Option<&'static SocketOwner> {
     }
 }
 
-/// The address a socket is connected to, or the packet's own.
+/// Returns the address that a socket is connected to, or else the packet's own.
 #[inline(always)]
 fn connected(socket: *mut bpf_sock, destination: &Destination) -> Tried {
     let mut words = destination.address;
@@ -379,8 +379,8 @@ fn connected(socket: *mut bpf_sock, destination: &Destination) -> Tried {
     }
 }
 
-/// Returns whether neighbours or listeners to groups are looked for: where the kernel itself does it, for
-/// without that no address is reached.
+/// Returns whether a packet is neighbour or listener discovery. If the kernel sends it, it must pass, because without
+/// it no address can be reached.
 #[inline(always)]
 fn is_discovery(skb: *mut __sk_buff, protocol: u8, payload: u32) -> bool {
     protocol == ICMP6 && matches!(load::<u8>(skb, payload), Some(130..=137 | 143))
@@ -453,8 +453,8 @@ fn destination6(skb: *mut __sk_buff) -> Option<Destination> {
     })
 }
 
-/// Destination port, 0 where the protocol has none. A later fragment has none either: without the first, which has,
-/// nobody puts it together.
+/// Returns the destination port; 0 if the protocol has none. A later fragment has no port either: it is useless without
+/// the first one, which has the port.
 #[inline(always)]
 fn port(skb: *mut __sk_buff, protocol: u8, payload: u32, is_first: bool) -> u16 {
     if is_first && matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE) {
@@ -464,7 +464,7 @@ fn port(skb: *mut __sk_buff, protocol: u8, payload: u32, is_first: bool) -> u16 
     }
 }
 
-/// Reads from the packet, which begins with the header of IP.
+/// Reads from the packet, which begins with the IP header.
 #[inline(always)]
 fn load<T: Copy>(skb: *mut __sk_buff, offset: u32) -> Option<T> {
     let mut value = core::mem::MaybeUninit::<T>::uninit();

@@ -1,4 +1,4 @@
-//! Processes of servers and agents: the entry is inherited on fork and dropped with the last thread.
+//! Processes of servers and agents: the entry is inherited on fork, and removed with the last thread.
 
 use aya_ebpf::{helpers::generated::bpf_send_signal, programs::RawTracePointContext};
 use mcpmon_common::{
@@ -28,7 +28,7 @@ pub(crate) fn try_fork(ctx: &RawTracePointContext) -> Result<(), Error> {
         .insert(child.pid, entry, 0)
         .or(Err(Error::ProcessTableFull))?;
     kill_doomed(entry);
-    // Told for agents' descendants too: a server may fork and end before its own exec is judged.
+    // Reported for agents' descendants, too: a server may fork and end before its own exec is judged.
     count(Counter::ProcessSeen);
     let header = header(Kind::Fork, Sequence::Processes);
     let parent = task::key(task::current())?;
@@ -43,7 +43,7 @@ pub(crate) fn try_fork(ctx: &RawTracePointContext) -> Result<(), Error> {
     Ok(())
 }
 
-/// `sched_process_exit(task)`: runs for every thread, after it left the live count.
+/// `sched_process_exit(task)`: runs for every thread, after it was removed from the live count.
 #[inline(always)]
 pub(crate) fn try_exit(ctx: &RawTracePointContext) -> Result<(), Error> {
     let pid = task::current_pid();
@@ -53,7 +53,7 @@ pub(crate) fn try_exit(ctx: &RawTracePointContext) -> Result<(), Error> {
     if read::<u32>(signal, offset!(signal_live))? != 0 {
         return Ok(());
     }
-    // Absent only if the agent dropped it in between, which is what is wanted.
+    // Missing only if the daemon has removed it meanwhile, which is the intended state.
     let _absent = PROCESSES.remove(pid);
     count(Counter::ProcessSeen);
     let group = read::<u32>(signal, offset!(signal_group_exit_code))?;
@@ -76,7 +76,7 @@ pub(crate) fn try_exit(ctx: &RawTracePointContext) -> Result<(), Error> {
     Ok(())
 }
 
-/// Kills the caller if its server is being stopped: it cannot get away by forking faster than it is killed.
+/// Kills the current process if its server is being stopped, so that it cannot escape by forking fast.
 #[inline(always)]
 pub(crate) fn kill_doomed(entry: ProcessEntry) {
     const SIGKILL: u32 = 9;

@@ -1,5 +1,5 @@
-//! Sockets: new ones of protocols that no hook judges are refused while a rule refuses addresses to their process, and
-//! others keep whose they are, for what leaves by them without a call of that process.
+//! Sockets: new ones of protocols that no hook judges are refused if a rule restricts their process. Other sockets keep
+//! their owner, for packets that leave without a call of that process.
 
 use aya_ebpf::{
     bindings::{BPF_ANY, BPF_SK_STORAGE_GET_F_CREATE, bpf_sock},
@@ -38,7 +38,7 @@ const ICMP6: u32 = 58;
 const UDP_LITE: u32 = 136;
 const MPTCP: u32 = 262;
 
-/// Judges a new socket of IPv4 or IPv6; true refuses it.
+/// Judges a new IPv4 or IPv6 socket; returns true to refuse it.
 #[inline(always)]
 pub(crate) fn try_create(ctx: &SockContext) -> bool {
     let control = control();
@@ -104,38 +104,38 @@ pub(crate) fn try_create(ctx: &SockContext) -> bool {
     matches!(action, Action::Deny)
 }
 
-/// Protocols whose connections and datagrams are judged by the address that the caller names.
+/// Returns whether connections and datagrams are judged by the address that the caller gives.
 #[inline(always)]
 const fn is_plain(kind: u32, protocol: u32) -> bool {
     matches!((kind, protocol), (STREAM, TCP | MPTCP) | (DATAGRAM, UDP))
 }
 
-/// Those that can be used without a judged call: what they send is judged by packet.
+/// Returns whether a socket can send without a judged call: then its packets are judged.
 #[inline(always)]
 const fn is_judged_by_packet(kind: u32, protocol: u32) -> bool {
     matches!((kind, protocol), (DATAGRAM, UDP_LITE | ICMP | ICMP6) | (RAW, _))
 }
 
-/// Returns whether anything but the rules for everyone can hold for it.
+/// Returns whether other rules than those for everyone can apply to a process.
 #[inline(always)]
 const fn is_listed(entry: &ProcessEntry) -> bool {
     entry.egress[0] != 0 || entry.egress[1] != 0 || entry.session != 0 || entry.flags != 0
 }
 
-/// The cookie of no socket.
+/// The cookie that stands for "no socket".
 pub(crate) const NO_SUBFLOW: u64 = u64::MAX;
 
-/// Notes that a socket is the caller's.
+/// Stores the current process as the owner of a socket.
 ///
 /// # Safety
-/// `kept` is what is kept of a socket.
+/// `kept` is the storage of a socket.
 #[inline(always)]
 unsafe fn own(kept: *mut SocketOwner, caller: Caller, entry: &ProcessEntry) {
     // SAFETY: by contract; the helper writes the name and no more, and clears it where there is none.
     unsafe {
         (*kept).process = task::current_key(caller);
         (*kept).entry = *entry;
-        // Whatever it is waiting for is over when a packet leaves without it.
+        // A packet that leaves without a call of the process does so after the process was judged.
         (*kept).entry.flags = entry.flags & !ProcessEntry::FLAG_PENDING;
         (*kept).cgroup = bpf_get_current_cgroup_id();
         (*kept).uid = bpf_get_current_uid_gid() as u32;
@@ -144,20 +144,20 @@ unsafe fn own(kept: *mut SocketOwner, caller: Caller, entry: &ProcessEntry) {
     }
 }
 
-/// Notes whose a socket of Multipath TCP is.
+/// Stores the owner of a Multipath TCP socket under its cookie.
 ///
 /// # Safety
-/// `owner` is what is kept of a socket.
+/// `owner` is the storage of a socket.
 #[inline(always)]
 unsafe fn own_multipath(cookie: u64, owner: *const SocketOwner) {
     // SAFETY: by contract.
     let owner = unsafe { &*owner };
-    // One that cannot be noted is unknown, and held to every list.
+    // An owner that cannot be stored counts as unknown, and every list applies to it.
     let _unknown = MULTIPATH_OWNERS.insert(cookie, owner, BPF_ANY.into());
 }
 
-/// Notes that a socket was connected, and by whom: it may have been opened by another process, or before there were
-/// rules. `subflow` is the connection for which the kernel itself connects it, or [`NO_SUBFLOW`].
+/// Notes that a process connected a socket, which another process may have opened, or which is older than the rules.
+/// `subflow` is the connection for which the kernel itself connects it, or [`NO_SUBFLOW`].
 ///
 /// # Safety
 /// As the verifier says of the context.
@@ -185,7 +185,7 @@ pub(crate) unsafe fn own_connected(
         if is_subflow {
             match multipath_owner(subflow) {
                 Some(owner) => *kept = *owner,
-                // All that is known of it is what it is held to.
+                // The owner is unknown, so every list applies.
                 None => (*kept).entry = UNKNOWN,
             }
         } else if is_owned {
@@ -198,14 +198,14 @@ pub(crate) unsafe fn own_connected(
     }
 }
 
-/// The connection of Multipath TCP for which the kernel by itself opens a subflow, as to an address that the other side
-/// announced: its cookie, or 0. [`NO_SUBFLOW`] for what a process asks for.
+/// Returns the cookie of the Multipath TCP connection for which the kernel itself opens a subflow (such as to an
+/// address that the peer announced), or 0 if it is unknown. Returns [`NO_SUBFLOW`] for calls of a process.
 #[inline(always)]
 pub(crate) fn kernels_subflow(ctx: &SockAddrContext, control: u64) -> u64 {
     if control & Control::DENY_SOME == 0 {
         return NO_SUBFLOW;
     }
-    // Threads of the kernel have no memory of their own.
+    // Kernel threads have no memory map.
     if !read::<Address>(task::current(), offset!(task_mm)).is_ok_and(|memory| memory == 0) {
         return NO_SUBFLOW;
     }
@@ -229,7 +229,7 @@ pub(crate) fn multipath_entry(cookie: u64) -> ProcessEntry {
     multipath_owner(cookie).map_or(UNKNOWN, current_entry)
 }
 
-/// A process of which nothing is known.
+/// The entry of an unknown process.
 const UNKNOWN: ProcessEntry = ProcessEntry {
     instance: 0,
     egress: [0; 2],
@@ -238,14 +238,14 @@ const UNKNOWN: ProcessEntry = ProcessEntry {
     session: 0,
 };
 
-/// Returns the entry in force for a socket's owner now; the recorded one only if the process has no entry any
+/// Returns the current entry of a socket's owner; returns the stored one only if the process has no entry any
 /// more.
 #[inline(always)]
 pub(crate) fn current_entry(owner: &SocketOwner) -> ProcessEntry {
     process(owner.process.pid).unwrap_or(owner.entry)
 }
 
-/// Cookie of the socket of Multipath TCP that a call connects, itself or one of its subflows.
+/// Returns the cookie of the Multipath TCP socket that a call connects, directly or by a subflow.
 ///
 /// # Safety
 /// As the verifier says of the context.
@@ -261,7 +261,7 @@ unsafe fn multipath_cookie(ctx: &SockAddrContext) -> Option<u64> {
     connection_cookie(socket)
 }
 
-/// Cookie of the socket of Multipath TCP that a subflow belongs to.
+/// Returns the cookie of the Multipath TCP socket to which a subflow belongs.
 #[inline(always)]
 fn connection_cookie(subflow: Address) -> Option<u64> {
     let data = read::<Address>(subflow, offset!(connection_ulp_data)).ok()?;
@@ -269,7 +269,7 @@ fn connection_cookie(subflow: Address) -> Option<u64> {
     read(connection, offset!(sock_cookie)).ok()
 }
 
-/// Address of the socket that a call is about.
+/// Returns the kernel address of the socket in a call.
 #[inline(always)]
 fn called_socket(ctx: &SockAddrContext) -> Option<Address> {
     // The context is the kernel's own structure.

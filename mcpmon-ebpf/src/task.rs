@@ -8,21 +8,21 @@ use crate::{error::Error, maps::offset};
 /// Address of a kernel structure.
 pub(crate) type Address = usize;
 
-/// Reads a `T` at `offset` bytes behind `base`.
+/// Reads a `T` at `offset` bytes from `base`.
 #[inline(always)]
 pub(crate) fn read<T>(base: Address, offset: usize) -> Result<T, Error> {
     // SAFETY: the helper checks the address and fails on a bad one.
     unsafe { bpf_probe_read_kernel((base + offset) as *const T) }.or(Err(Error::Read))
 }
 
-/// The same, of which the verifier knows nothing: every way that led here goes on as one, where older verifiers would
-/// walk the rest once for each.
+/// Returns a copy of a value about which the verifier knows nothing: different paths to this call become one, where
+/// older verifiers would check the rest of the program once for each.
 #[inline(always)]
 pub(crate) fn forgotten<T: Copy>(value: &T) -> Option<T> {
     read(core::ptr::from_ref(value) as Address, 0).ok()
 }
 
-/// Numbers of the caller: its thread, and its thread group.
+/// The ids of the current thread, and of its thread group.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller {
     pub(crate) thread: u32,
@@ -40,7 +40,7 @@ impl Caller {
     }
 }
 
-/// The process that runs, for programs that have no helper for it before 6.10; zeros where it cannot be read.
+/// Returns the running process, for programs that have no helper for it before 6.10; zeros if it cannot be read.
 #[inline(always)]
 pub(crate) fn running() -> Caller {
     let task = current();
@@ -50,29 +50,29 @@ pub(crate) fn running() -> Caller {
     }
 }
 
-/// Its command name, by the same way.
+/// Returns the command name of the running task, read in the same way.
 #[inline(always)]
 pub(crate) fn current_comm() -> [u8; COMM_LEN] {
     read(current(), offset!(task_comm)).unwrap_or([0; COMM_LEN])
 }
 
-/// Thread group of the caller.
+/// Returns the thread group id of the current task.
 #[inline(always)]
 pub(crate) fn current_pid() -> u32 {
     Caller::get().pid
 }
 
-/// Task of the caller.
+/// Returns the address of the current task.
 #[inline(always)]
 pub(crate) fn current() -> Address {
     // SAFETY: a helper without arguments.
     unsafe { bpf_get_current_task() as Address }
 }
 
-/// Identity of the caller's process.
+/// Returns the identity of the current process.
 #[inline(always)]
 pub(crate) fn current_key(caller: Caller) -> ProcessKey {
-    // The first thread leads its group: most callers are one, and each read is dear.
+    // The first thread leads its group. Most callers are one, and each read is expensive.
     let leader = if caller.thread == caller.pid {
         Ok(current())
     } else {
@@ -87,7 +87,7 @@ pub(crate) fn current_key(caller: Caller) -> ProcessKey {
     }
 }
 
-/// Identity of the process `task` belongs to.
+/// Returns the identity of the process to which `task` belongs.
 #[inline(always)]
 pub(crate) fn key(task: Address) -> Result<ProcessKey, Error> {
     let leader = read::<Address>(task, offset!(task_group_leader))?;

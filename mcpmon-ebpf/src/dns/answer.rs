@@ -1,4 +1,4 @@
-//! Answers that arrive: those to a question that was noted are copied to the agent.
+//! Arriving answers: those to a question that was noted are copied to the daemon.
 
 use aya_ebpf::{
     bindings::{__sk_buff, BPF_RB_FORCE_WAKEUP},
@@ -11,7 +11,7 @@ use crate::{
     message::{self, Direction, Message, bounded},
 };
 
-/// Copies the answer that a packet carries, if the socket that gets it asked this server for it a moment ago.
+/// Copies the answer in a packet, if its receiver has recently asked this server that question.
 #[inline(always)]
 pub(crate) fn copy(skb: *mut __sk_buff) {
     let Some(message) = message::of(skb, Direction::FromServer) else {
@@ -21,7 +21,7 @@ pub(crate) fn copy(skb: *mut __sk_buff) {
     let Some(asked) = (unsafe { QUESTIONS.get(message.question) }).copied() else {
         return;
     };
-    // One answer to each question: whoever asked takes no second one either.
+    // Only the first answer to a question is copied; its receiver accepts no second one either.
     if QUESTIONS.remove(message.question).is_err() {
         return;
     }
@@ -37,7 +37,7 @@ pub(crate) fn copy(skb: *mut __sk_buff) {
     });
 }
 
-/// `None` where it could not be done.
+/// Copies the answer into the ring. Returns `None` if that fails.
 #[inline(always)]
 fn hand_over(skb: *mut __sk_buff, message: &Message) -> Option<()> {
     let buffer = ANSWER_SCRATCH.get_ptr_mut(0)?;

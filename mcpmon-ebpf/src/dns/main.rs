@@ -1,5 +1,5 @@
-//! The kernel programs for DNS, an object of its own: answers to questions for names that the agent follows are copied
-//! to it. Loaded only where a rule names a host; nothing is refused or changed here.
+//! The kernel programs for DNS, in a separate object: copy the answers to questions for followed names to the daemon.
+//! They are loaded only if a rule names a host, and neither refuse nor change anything.
 
 #![no_std]
 #![no_main]
@@ -15,7 +15,7 @@ mod question;
 
 use aya_ebpf::{macros::cgroup_skb, programs::SkBuffContext};
 
-/// Every packet goes on.
+/// Lets every packet pass.
 const PROCEED: i32 = 1;
 
 #[cgroup_skb(egress)]

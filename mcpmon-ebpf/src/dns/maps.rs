@@ -9,11 +9,11 @@ use mcpmon_common::dns::{
     ANSWER_RING, AnswerBuffer, DnsCounter, MAX_NAME, MAX_NAMES, MAX_QUESTIONS, Question,
 };
 
-/// Hashes of the names that are followed.
+/// Hashes of the followed names.
 #[map]
 pub(crate) static FOLLOWED: HashMap<u64, u32> = HashMap::with_max_entries(MAX_NAMES, BPF_F_NO_PREALLOC);
 
-/// Questions that were sent, with the time by the monotonic clock.
+/// Questions that were sent, with their times by the monotonic clock.
 #[map]
 pub(crate) static QUESTIONS: LruHashMap<Question, u64> = LruHashMap::with_max_entries(MAX_QUESTIONS, 0);
 

@@ -1,4 +1,4 @@
-//! DNS messages in datagrams, as far as the programs look into them.
+//! DNS messages in datagrams: the parts of them that the programs read.
 
 use aya_ebpf::{
     bindings::__sk_buff,
@@ -23,15 +23,15 @@ pub(crate) enum Direction {
 /// A message to or from a DNS server.
 #[derive(Clone, Copy)]
 pub(crate) struct Message {
-    /// The key by which its answer is known.
+    /// The key that its answer has, too.
     pub(crate) question: Question,
-    /// Its place in the packet.
+    /// Its offset in the packet.
     pub(crate) start: u32,
-    /// Its bytes.
+    /// Its length, bytes.
     pub(crate) length: u32,
 }
 
-/// Returns the message that a packet carries; `None` where it is none.
+/// Returns the DNS message in a packet; `None` if there is none.
 #[inline(always)]
 pub(crate) fn of(skb: *mut __sk_buff, direction: Direction) -> Option<Message> {
     // SAFETY: the context is valid for the program's run.
@@ -50,7 +50,7 @@ pub(crate) fn of(skb: *mut __sk_buff, direction: Direction) -> Option<Message> {
         }
         ETHERNET_IPV6 => {
             let header = load::<[u32; 10]>(skb, 0)?;
-            // Datagrams with headers between are not looked at: no resolver sends them.
+            // Datagrams with extension headers are ignored: resolvers do not send such.
             if header[1].to_ne_bytes()[2] != UDP {
                 return None;
             }
@@ -90,13 +90,13 @@ pub(crate) fn of(skb: *mut __sk_buff, direction: Direction) -> Option<Message> {
     })
 }
 
-/// The same length, from 1 to `MASK` + 1, as every verifier sees it: the compiler would drop a bound that it knows of.
+/// Returns `length`, bounded by 1 and `MASK` + 1 in a form that every verifier accepts and the compiler cannot remove.
 #[inline(always)]
 pub(crate) fn bounded<const MASK: u32>(length: u32) -> u32 {
     (core::hint::black_box(length.saturating_sub(1)) & MASK) + 1
 }
 
-/// Reads from the packet, which begins with the header of IP.
+/// Reads from the packet, which begins with the IP header.
 #[inline(always)]
 fn load<T: Copy>(skb: *mut __sk_buff, offset: u32) -> Option<T> {
     let mut value = core::mem::MaybeUninit::<T>::uninit();

@@ -1,4 +1,4 @@
-//! Questions that leave: those for a name that is followed are noted until their answer comes.
+//! Outgoing questions: those for a followed name are noted until their answer arrives.
 
 use aya_ebpf::{
     bindings::__sk_buff,
@@ -11,10 +11,10 @@ use crate::{
     message::{self, Direction, Message, bounded},
 };
 
-/// Bytes of the shortest name with the type and class that follow it.
+/// Bytes of the shortest name and its type and class.
 const MIN_QUESTION: u32 = 5;
 
-/// Notes the question that a packet carries, if its name is followed.
+/// Notes the question in a packet, if its name is followed.
 #[inline(always)]
 pub(crate) fn note(skb: *mut __sk_buff) {
     let Some(message) = message::of(skb, Direction::ToServer) else {
@@ -23,7 +23,7 @@ pub(crate) fn note(skb: *mut __sk_buff) {
     let Some(name) = name(skb, &message) else {
         return;
     };
-    // SAFETY: entries are written by the agent only; the value is not used.
+    // SAFETY: entries are written by the daemon only; the value is not used.
     if unsafe { FOLLOWED.get(name) }.is_none() {
         return;
     }
@@ -35,7 +35,7 @@ pub(crate) fn note(skb: *mut __sk_buff) {
     }
 }
 
-/// Hash of the name that is asked for; `None` where it does not end.
+/// Returns the hash of the name in the question; `None` if the name has no end.
 #[inline(always)]
 fn name(skb: *mut __sk_buff, message: &Message) -> Option<u64> {
     let length = message.length.saturating_sub(DNS_HEADER);

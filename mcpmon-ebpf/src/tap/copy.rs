@@ -1,4 +1,4 @@
-//! Copies of the bytes of one read or write, in parts that fit records.
+//! Copies the bytes of a read or write into records, in parts.
 
 use core::mem::MaybeUninit;
 
@@ -23,21 +23,21 @@ use crate::{
     maps::{TAP_COUNTS, TAP_ENTRIES, TAP_PLACE, TAP_RECORDS, patched},
 };
 
-/// The forms in which a system call is given its buffers.
+/// The forms in which a system call receives its buffers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// One: `read`, `write`, `recvfrom`, `sendto`.
+    /// One buffer: `read`, `write`, `recvfrom`, `sendto`.
     One,
     /// An array of `struct iovec`: `readv`, `writev`.
     Several,
-    /// The same, in a `struct msghdr`: `recvmsg`, `sendmsg`.
+    /// An array of `struct iovec` in a `struct msghdr`: `recvmsg`, `sendmsg`.
     Message,
 }
 
 /// `struct iovec`
 type Segment = [u64; 2];
 
-/// Takes a copy of what the caller read or wrote, if it is of a tapped server and the bytes went through that server's
+/// Copies what the current process has read or written, if it belongs to a tapped server and the file is that server's
 /// standard input or output.
 #[inline(always)]
 pub(crate) fn take(ctx: &RawTracePointContext) {
@@ -49,7 +49,7 @@ pub(crate) fn take(ctx: &RawTracePointContext) {
     };
     let done = ctx.arg::<u64>(1) as i64;
     if done > 0 {
-        // What cannot be read of the kernel is no call of the tapped kind, for all that is known.
+        // If something cannot be read from the kernel, the call counts as one that is not tapped.
         let _other = take_of(entry, caller as u32, ctx.arg::<u64>(0) as Address, done as u64);
     }
 }
@@ -89,7 +89,7 @@ fn take_of(entry: TapEntry, thread: u32, registers: Address, done: u64) -> Optio
     Some(())
 }
 
-/// The side and form of the call that ends; `None` where it neither reads nor writes.
+/// Returns the direction and form of the call that ends; `None` if it neither reads nor writes.
 #[inline(always)]
 fn call(registers: Address) -> Option<(u32, Form)> {
     const MSG_PEEK: u64 = 2;
@@ -118,14 +118,14 @@ fn call(registers: Address) -> Option<(u32, Form)> {
     } else {
         return None;
     };
-    // Bytes that are only looked at are read again.
+    // Bytes that are only peeked at will be read again.
     match flags {
         Some(flags) if read::<u64>(registers, flags)? & MSG_PEEK != 0 => None,
         Some(_) | None => Some((side, form)),
     }
 }
 
-/// The file behind a descriptor of the caller.
+/// Returns the file behind a descriptor of the current process.
 #[inline(always)]
 fn file_of(descriptor: u64) -> Option<TapFile> {
     // SAFETY: a helper without arguments.
@@ -147,7 +147,7 @@ fn file_of(descriptor: u64) -> Option<TapFile> {
     })
 }
 
-/// Copies what it can, and leaves in `place` what it could not.
+/// Copies as much as it can, and leaves the rest in `place`.
 #[inline(always)]
 fn copy(stream: TapStream, thread: u32, count: *mut TapCount, place: *mut TapPlace) {
     let mut step = 0;
@@ -170,7 +170,7 @@ fn copy(stream: TapStream, thread: u32, count: *mut TapCount, place: *mut TapPla
     }
 }
 
-/// Copies `length` bytes, which one record holds; returns the place behind them.
+/// Copies `length` bytes, which fit one record; returns the place after them.
 #[inline(always)]
 fn copy_part(
     stream: TapStream,
@@ -207,7 +207,7 @@ fn copy_part(
     })
 }
 
-/// The place at the start of the next buffer, if there is one.
+/// Returns the place at the start of the next buffer, if there is one.
 #[inline(always)]
 fn next_buffer(at: TapPlace) -> Option<TapPlace> {
     if at.next == 0 {
@@ -222,10 +222,10 @@ fn next_buffer(at: TapPlace) -> Option<TapPlace> {
     })
 }
 
-/// The first byte of `remaining` that were read or written.
+/// Returns the place of the first byte of `remaining` that were read or written.
 #[inline(always)]
 fn start(registers: Address, form: Form, remaining: u64) -> Option<TapPlace> {
-    /// `msg_iov` in `struct msghdr` of programs of 64 bits.
+    /// Offset of `msg_iov` in the `struct msghdr` of 64-bit programs.
     const MESSAGE_SEGMENTS: u64 = 16;
     let second = read::<u64>(registers, patched!(arguments[1]))?;
     let (address, left, next) = match form {
@@ -241,14 +241,14 @@ fn start(registers: Address, form: Form, remaining: u64) -> Option<TapPlace> {
     })
 }
 
-/// A record as it lies in the ring.
+/// A record in the ring.
 #[repr(C)]
 struct Slot<const SIZE: usize> {
     head: TapRecord,
     bytes: [u8; SIZE],
 }
 
-/// Writes a record; returns whether there was room, and the memory could be read.
+/// Writes a record; returns false if the ring was full, or the memory could not be read.
 #[inline(always)]
 fn emit<const SIZE: usize>(head: TapRecord, length: u64, address: u64) -> bool {
     let Some(mut entry) = TAP_RECORDS.reserve::<Slot<SIZE>>(0) else {
@@ -274,13 +274,13 @@ fn emit<const SIZE: usize>(head: TapRecord, length: u64, address: u64) -> bool {
     true
 }
 
-/// A number of a direction.
+/// The counters of a direction.
 enum Number {
     Bytes,
     Lost,
 }
 
-/// Adds to a number.
+/// Adds to a counter.
 #[inline(always)]
 fn add(number: Number, count: *mut TapCount, value: u64) {
     // SAFETY: a value of a map.

@@ -1,4 +1,4 @@
-//! Reading of kernel structures and of the caller's memory, and counting.
+//! Reading of kernel structures and of the current process's memory, and counting.
 
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
 
@@ -7,24 +7,24 @@ use aya_ebpf::helpers::{bpf_probe_read_kernel, bpf_probe_read_user};
 /// Address of a kernel structure.
 pub(crate) type Address = usize;
 
-/// Reads a `T` at `offset` bytes behind `base`.
+/// Reads a `T` at `offset` bytes from `base`.
 #[inline(always)]
 pub(crate) fn read<T>(base: Address, offset: u32) -> Option<T> {
     // SAFETY: the helper checks the address and fails on a bad one.
     unsafe { bpf_probe_read_kernel(base.wrapping_add(offset as usize) as *const T) }.ok()
 }
 
-/// Reads a `T` of the caller's.
+/// Reads a `T` from the memory of the current process.
 #[inline(always)]
 pub(crate) fn read_user<T>(address: u64) -> Option<T> {
     // SAFETY: the helper checks the address and fails on a bad one.
     unsafe { bpf_probe_read_user(address as *const T) }.ok()
 }
 
-/// Adds to a number of a map, whoever else does. The sum is not used: the kernel returns it from 5.12 on only.
+/// Adds to a number in a map, atomically. The sum is not used, because kernels before 5.12 cannot return it.
 ///
 /// # Safety
-/// `number` is of a value of a map.
+/// `number` points into a value of a map.
 #[inline(always)]
 pub(crate) unsafe fn add(number: *mut u64, value: u64) {
     // SAFETY: aligned, and valid until the program ends.

@@ -1,8 +1,8 @@
-//! The tap: copies what tapped servers read from their standard input and write to their standard output. It refuses
-//! nothing, and is loaded only while the policy wants it: its object is one of its own.
+//! The tap: copies what tapped servers read from standard input and write to standard output. It refuses nothing. It is
+//! a separate object, loaded only while the policy wants it.
 //!
-//! One program runs at the end of every system call of every process, which is dear: see ADR 0043. The first step is to look
-//! the process up: for others than tapped ones it is the only one.
+//! One program runs at the end of every system call of every process, which is expensive (see ADR 0043). Its first step
+//! is to look up the process; for processes that are not tapped, that is all.
 
 #![no_std]
 #![no_main]

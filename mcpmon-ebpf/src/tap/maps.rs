@@ -1,4 +1,4 @@
-//! Every map of the tap.
+//! All maps of the tap.
 
 use aya_ebpf::{
     Global,
@@ -9,20 +9,20 @@ use mcpmon_common::tap::{
     TAP_OWNERS, TAP_PROCESSES, TAP_RING, TAP_STREAMS, TapCount, TapEntry, TapOffsets, TapPlace, TapStream,
 };
 
-/// Processes of tapped servers, by thread group id.
+/// Processes of tapped servers, keyed by thread group id.
 #[map]
 pub(crate) static TAP_ENTRIES: HashMap<u32, TapEntry> = HashMap::with_max_entries(TAP_PROCESSES, 0);
 
-/// Inherited entries of each user; one that is not here inherits none.
+/// Number of inherited entries of each user. Without an entry here, a user's processes inherit none.
 #[map]
 pub(crate) static TAP_INHERITED: HashMap<u32, u64> = HashMap::with_max_entries(TAP_OWNERS, 0);
 
-/// Bytes of each direction; one that is not here is not tapped.
+/// Bytes of each direction. A direction without an entry here is not tapped.
 #[map]
 pub(crate) static TAP_COUNTS: HashMap<TapStream, TapCount> = HashMap::with_max_entries(TAP_STREAMS, 0);
 
-/// The state of a copy, kept where the verifier knows nothing of it: in registers, it would walk the rest of the copy once
-/// for each value. The program that uses it is not interrupted by itself.
+/// The state of a copy. It is not kept in registers, because the verifier would track it there, and check the rest of
+/// the copy once for each value. The program that uses it is not interrupted by itself.
 #[map]
 pub(crate) static TAP_PLACE: PerCpuArray<TapPlace> = PerCpuArray::with_max_entries(1, 0);
 

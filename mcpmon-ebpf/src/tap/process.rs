@@ -1,5 +1,5 @@
-//! Processes of tapped servers: a child inherits its parent's entry while the share of their user lasts, and the last thread
-//! takes it along.
+//! Processes of tapped servers: a child inherits its parent's entry as long as their user's share lasts; the entry is
+//! removed with the last thread.
 
 use aya_ebpf::{helpers::bpf_get_current_pid_tgid, programs::RawTracePointContext};
 use mcpmon_common::tap::{TAP_SHARE, TapEntry, TapStream};
@@ -13,13 +13,13 @@ use crate::{
 #[inline(always)]
 pub(crate) fn inherit(ctx: &RawTracePointContext) {
     let parent = (bpf_get_current_pid_tgid() >> 32) as u32;
-    // SAFETY: entries are written as a whole, by the agent and here; the copy is taken at once.
+    // SAFETY: entries are written as a whole, by the daemon and here; the copy is taken at once.
     let Some(entry) = (unsafe { TAP_ENTRIES.get(parent) }).copied() else {
         return;
     };
     let child = read::<u32>(ctx.arg::<u64>(1) as Address, patched!(task_tgid));
     if let Some(child) = child.filter(|child| *child != parent) {
-        // The end of an earlier process of that number may have been missed.
+        // The end of an earlier process with this number may have been missed.
         remove(child);
         if share(child, entry).is_none() {
             leave_out(entry.instance);
@@ -27,16 +27,16 @@ pub(crate) fn inherit(ctx: &RawTracePointContext) {
     }
 }
 
-/// Gives the child its parent's entry; `None` where there is no room, or none left for their user.
+/// Gives the child its parent's entry; `None` if the table is full, or their user has no share left.
 #[inline(always)]
 fn share(child: u32, parent: TapEntry) -> Option<()> {
-    /// Whoever else writes entries, one is counted once.
+    /// Of several writers of an entry only the first succeeds, so that the entry is counted once.
     const BPF_NOEXIST: u64 = 1;
     // SAFETY: the value is not used.
     unsafe { TAP_COUNTS.get(input_of(parent.instance)) }?; // else its server is tapped no longer
     let inherited = TAP_INHERITED.get_ptr_mut(parent.owner)?;
     // SAFETY: a value of a map, which stays readable until this program ends.
-    // Below zero where the agent let go of the count between a fork and its end.
+    // It is below zero if the daemon removed the count between a fork and the end of that process.
     if unsafe { inherited.read_volatile() }.cast_signed() >= TAP_SHARE.cast_signed() {
         return None;
     }
@@ -53,7 +53,7 @@ fn share(child: u32, parent: TapEntry) -> Option<()> {
     Some(())
 }
 
-/// The stream by which it is known whether a server is tapped.
+/// Returns the stream whose entry shows whether a server is tapped.
 #[inline(always)]
 fn input_of(instance: u32) -> TapStream {
     TapStream {
@@ -62,7 +62,7 @@ fn input_of(instance: u32) -> TapStream {
     }
 }
 
-/// Counts a process that is not tapped.
+/// Counts a process that is not tapped, for its server.
 #[inline(always)]
 fn leave_out(instance: u32) {
     if let Some(count) = TAP_COUNTS.get_ptr_mut(input_of(instance)) {
@@ -71,7 +71,7 @@ fn leave_out(instance: u32) {
     }
 }
 
-/// Removes the entry of a process, if it has one, and returns it to the share it is of.
+/// Removes the entry of a process, if it has one, and gives it back to its user's share.
 #[inline(always)]
 fn remove(pid: u32) {
     // SAFETY: as above.
@@ -87,7 +87,7 @@ fn remove(pid: u32) {
     }
 }
 
-/// `sched_process_exit(task)`: runs for every thread, after it left the live count.
+/// `sched_process_exit(task)`: runs for every thread, after it was removed from the live count.
 #[inline(always)]
 pub(crate) fn forget(ctx: &RawTracePointContext) {
     let pid = (bpf_get_current_pid_tgid() >> 32) as u32;

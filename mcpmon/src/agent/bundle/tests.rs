@@ -44,7 +44,7 @@ fn now() -> jiff::Timestamp {
     "2026-12-01T00:00:00Z".parse().unwrap()
 }
 
-/// A host with a directory of its own.
+/// A host: its bundle directory, its key and its settings.
 struct Scene {
     directory: tempfile::TempDir,
     key: BundleKey,
@@ -66,12 +66,12 @@ impl Scene {
         self.directory.path().join("bundle")
     }
 
-    /// A daemon starts.
+    /// Opens the state as a daemon does at its start.
     fn start(&self) -> (HostBundle, KeptBundle) {
         HostBundle::open(self.path(), Some(&self.settings))
     }
 
-    /// A bundle is taken over and kept.
+    /// Judges a bundle with this serial, puts it in force and keeps it.
     fn take(&self, host: &mut HostBundle, serial: u64) -> Result<(), String> {
         let bytes = bytes(serial, &self.key, "version: 1\n");
         let bundle = host
@@ -118,7 +118,7 @@ fn the_last_good_bundle_and_its_serial_outlive_the_daemon() {
     );
     scene.take(&mut host, 8).unwrap();
 
-    // The serial holds without the bundle.
+    // The serial number counts even if the bundle is gone.
     fs::remove_file(scene.path().join("current.bundle")).unwrap();
     let (mut host, kept) = scene.start();
     assert_eq!(kept, Ok(None));
@@ -246,7 +246,7 @@ fn hosts_do_not_stay_together() {
     assert_eq!(jittered(minute, u64::MAX / 2).as_secs(), 59);
 }
 
-/// A server that gives these answers, one for each connection; returns the requests.
+/// Starts a server that gives these answers, one to each connection. The requests are returned at its end.
 fn server(answers: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/a.bundle", listener.local_addr().unwrap());
@@ -259,7 +259,7 @@ fn server(answers: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
                 stream.read_exact(&mut byte).unwrap();
                 request.push(byte[0]);
             }
-            // Who has read enough of it hangs up.
+            // A client that has read enough closes the connection.
             drop(stream.write_all(&answer));
             String::from_utf8(request).unwrap()
         };

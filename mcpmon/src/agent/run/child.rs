@@ -57,8 +57,7 @@ pub(super) fn start(
         unsafe_code,
         reason = "a control group is entered by the process itself, before it is the agent"
     )]
-    // SAFETY: between fork and exec only `sigaction`, `write` and system calls like them are called, which are safe
-    // there.
+    // SAFETY: between fork and exec only `sigaction` and `write` are called, both of which are safe there.
     unsafe {
         command.pre_exec(prepare);
     }

@@ -1,4 +1,4 @@
-//! Sessions that talk to the daemon's end of the socket. Both are this very program, as they are in life.
+//! Sessions that connect to the daemon's code. Both ends are this same program, as on a real host.
 
 use std::{path::PathBuf, process::Command, thread};
 
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ADDRESS: &str = "127.0.0.1:8484";
 
 impl Runs {
-    /// One whose engine nobody runs: no session gets in.
+    /// Makes the state with an engine that does not run, so that no session is let in.
     pub(in crate::agent) fn without_engine(wrappers: &Wrappers, offered: watch::Receiver<Offered>) -> Self {
         let (engine, _) = inbox(1).expect("a queue");
         let tokens = Tokens::default();
@@ -32,7 +32,7 @@ impl Runs {
     }
 }
 
-/// A daemon as far as sessions see it.
+/// The parts of a daemon that sessions use.
 struct Host {
     directory: tempfile::TempDir,
     _runtime: Runtime,
@@ -55,7 +55,7 @@ impl Host {
         let entered = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&entered);
         thread::spawn(move || {
-            // Until the test ends: its process does not wait for it.
+            // Runs until the test's process ends.
             loop {
                 while let Some(message) = inbox.next() {
                     if let EngineMessage::EnterSession { proxied, reply, .. } = message {

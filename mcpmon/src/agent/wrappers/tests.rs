@@ -1,4 +1,4 @@
-//! Judges that talk to the daemon's end of the socket. Both are this very program, as they are in life.
+//! Judges that connect to the daemon's code. Both ends are this same program, as on a real host.
 
 use std::{
     collections::BTreeSet,
@@ -34,7 +34,7 @@ use crate::agent::{
 const NOW: Timestamp = Timestamp(sample::NOON);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A daemon as far as wrappers see it.
+/// The parts of a daemon that wrappers use.
 struct Host {
     directory: tempfile::TempDir,
     runtime: Option<Runtime>,
@@ -117,7 +117,7 @@ impl Host {
         Session::open(NOW, self.options(server)).expect("a judge")
     }
 
-    /// Ends the daemon, as when it is killed: its connections break off.
+    /// Ends the daemon as a kill does: its connections break.
     fn stop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(PATIENCE);
@@ -207,7 +207,7 @@ fn servers_of_a_session_hear_of_each_other_through_the_daemon() {
     files.refresh(NOW);
     assert_eq!(files.others(), [ServerId::new("weather").expect("id")]);
     weather.close(NOW);
-    // The daemon notices the end of the connection in its own time.
+    // The daemon notices the end of the connection some time later.
     let deadline = Instant::now() + PATIENCE;
     while !files.others().is_empty() {
         assert!(Instant::now() < deadline, "it never left");
@@ -253,7 +253,7 @@ fn nobody_speaks_for_another_user() {
     assert_eq!(host.wrappers.len(), 0);
 }
 
-/// The introduction of the wrapper of `server`.
+/// Returns the introduction of the wrapper of `server`.
 fn hello(host: &Host, server: &str) -> Hello {
     Hello {
         identity: host.options(server).conversation.identity,
@@ -329,7 +329,7 @@ fn a_daemon_that_goes_away_is_missed_once_and_the_records_stay_with_the_user() {
     assert!(kinds(&events).contains(&"mcp_tool_called"), "{events:?}");
 }
 
-/// Records that a daemon only holds in memory would die with it.
+/// Records that a daemon has in memory only would be lost with it.
 #[test]
 fn what_is_not_in_the_daemons_store_is_not_acknowledged() {
     let host = Host::new("version: 1\n");
@@ -359,7 +359,7 @@ fn with_fail_closed_nothing_is_used_while_the_daemon_is_away() {
     list(&mut judge);
     assert_eq!(call(&mut judge, NOW), Verdict::Allow);
     host.stop();
-    // The next message already: not a tick later.
+    // The next message is blocked already, without a tick in between.
     let Verdict::Block(denial) = call(&mut judge, later(1)) else {
         panic!("it is blocked")
     };
@@ -372,7 +372,7 @@ fn with_fail_closed_nothing_is_used_while_the_daemon_is_away() {
         .filter(|event| event.kind == "mcp_tool_called")
         .map(|event| &event.id)
         .collect();
-    // What the daemon had no time to acknowledge is in both.
+    // A record that the daemon had no time to acknowledge is in both stores.
     assert_eq!(called.len(), 1, "the one before: {events:?}");
     let blocked = events
         .iter()
@@ -450,7 +450,7 @@ fn a_wrapper_that_left_covers_its_server_for_a_while() {
     child.wait().expect("it ends");
 }
 
-/// A process and those above it.
+/// Returns a process and its ancestors.
 fn above(pid: u32) -> Vec<ProcessId> {
     let process = crate::agent::host::identify(pid).expect("it runs");
     let ancestors = crate::agent::host::ancestors(process);
@@ -504,7 +504,7 @@ fn what_one_server_read_another_does_not_send_by_the_daemons_rules() {
     let mut files = host.judge("files");
     let mut mail = host.judge("mail");
     assert_eq!(use_tool(&mut files, later(0), "read_file"), Verdict::Allow);
-    // What time it is, only the daemon says.
+    // The daemon's clock counts, not the wrapper's.
     for seconds in [-3600, 3, 3600] {
         let Verdict::Block(denial) = use_tool(&mut mail, later(seconds), "send_email") else {
             panic!("it is blocked");
@@ -522,7 +522,7 @@ fn what_was_read_before_the_second_server_came_reaches_the_daemon() {
     let mut files = host.judge("files");
     assert_eq!(use_tool(&mut files, clock::now(), "read_file"), Verdict::Allow);
     let mut mail = host.judge("mail");
-    // It comes with the first batch of events.
+    // The record arrives with the first batch of events.
     let deadline = Instant::now() + PATIENCE;
     while use_tool(&mut mail, clock::now(), "send_email") == Verdict::Allow {
         assert!(Instant::now() < deadline, "it never came");
@@ -564,7 +564,7 @@ fn wrappers_cannot_race_past_a_rule_of_the_daemon() {
                         );
                         passed.push(verdict == Verdict::Allow && number % 2 == 1);
                         barrier.wait();
-                        // Every read is known by now.
+                        // Every read is recorded by now.
                         let late = use_tool(judge, now, tool);
                         assert!(
                             number % 2 == 0 || late != Verdict::Allow,
@@ -677,7 +677,7 @@ fn a_session_does_not_end_where_a_server_is_reached_over_http() {
         use_tool(&mut mail, NOW, "send_email"),
         Verdict::Block(_)
     ));
-    // And the other way round.
+    // The same in the other direction.
     let mut files = host.judge("files");
     drop(call(&mut files, NOW));
     notes.judge.refresh(NOW);

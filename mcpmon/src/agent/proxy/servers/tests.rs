@@ -1,4 +1,4 @@
-//! Conversations without any wire: whose they are, what they record, what changes them.
+//! Conversations without a network: their sessions, their records, and what changes them.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -24,7 +24,7 @@ const SERVERS: &str = "version: 1\nmcp: {servers: [{id: notes, url: 'https://not
 const TOOL: &str = r#"{"name":"read","description":"Reads a note","inputSchema":{"type":"object"}}"#;
 const CHANGED: &str = r#"{"name":"read","description":"Reads any note","inputSchema":{"type":"object"}}"#;
 
-/// A proxy as far as its judges go.
+/// The parts of a proxy that judge.
 struct Home {
     directory: PathBuf,
     remotes: RemoteServers,
@@ -106,7 +106,7 @@ fn loaded(directory: &std::path::Path, policy: &str) -> LoadedConfiguration {
     load(&options.search, options.trust).expect("a policy")
 }
 
-/// A client and its server, over HTTP.
+/// A client and its server, which speak HTTP.
 struct Talk {
     guard: Arc<dyn ServerGuard>,
     session: HttpSession,
@@ -140,7 +140,7 @@ impl Talk {
         posted.expect("it needs no lists")
     }
 
-    /// The server answers what was posted; the text that the client gets is returned.
+    /// The server answers the posted request. Returns the text that the client gets.
     fn answers(&mut self, forward: Forward, result: &str) -> String {
         let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, self.asked);
         let mut response = HttpResponse::to_post(
@@ -152,7 +152,7 @@ impl Talk {
         self.says(&mut response, &body)
     }
 
-    /// The server says something unasked.
+    /// The server sends a message that answers no request.
     fn notifies(&mut self, method: &str) {
         let mut stream = HttpResponse::to_get(DecodeLimits::default(), 200, Some("text/event-stream"));
         let event = format!("data: {{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"}}\n\n");
@@ -176,7 +176,7 @@ fn listed(guard: &Arc<dyn ServerGuard>, definition: &str) -> String {
     talk.answers(forward, &format!(r#"{{"tools":[{definition}]}}"#))
 }
 
-/// Whether the client sees the tool.
+/// Returns whether the client sees the tool.
 fn list(guard: &Arc<dyn ServerGuard>, definition: &str) -> bool {
     listed(guard, definition).contains(definition)
 }
@@ -202,7 +202,7 @@ fn sent(posted: PostDecision) -> Forward {
     }
 }
 
-/// The rule that the answer to a denied post names.
+/// Returns the rule in the answer to a denied post.
 fn rule(posted: PostDecision) -> Option<String> {
     let PostDecision::Answer(answer) = posted else {
         return None;

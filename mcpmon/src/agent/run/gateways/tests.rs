@@ -1,4 +1,4 @@
-//! Agents' configurations, on disk and in variables, and what comes of them.
+//! Configurations of agents, in files and variables, and the gateways that are read from them.
 
 use std::fs;
 
