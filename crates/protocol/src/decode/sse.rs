@@ -1,5 +1,5 @@
-//! Bytes to server-sent events (WHATWG HTML, 9.2): chunks may be cut anywhere, lines may end in any of three ways, and
-//! no event is held beyond its limit.
+//! Server-sent events (WHATWG HTML, 9.2): the stream may be cut anywhere, lines may end in any of three ways, and no
+//! more of an event is kept than its limit.
 
 use std::borrow::Cow;
 
@@ -9,18 +9,18 @@ use super::outline::{MessageOutline, Skim};
 
 /// An event without end is skipped up to this many times the size of the longest event.
 const SKIPPED: usize = 4;
-/// Memory for more than this is given back once an event is done.
+/// A buffer of more bytes is freed when its event is done.
 const KEPT: usize = 1 << 16;
 
-/// A byte order mark, which a reader may put in front of a stream.
+/// A byte order mark, which may be at the start of a stream.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// An event, or what stands in place of one: a comment that keeps a connection alive, a blank line.
+/// An event, or anything else between two blank lines, for example a comment that keeps the connection alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SseEvent<'a> {
-    /// All of it, as it came, with the blank line that ends it; without the byte order mark of the stream.
+    /// The whole event as it came, with the blank line that ends it; without the byte order mark of the stream.
     pub raw: &'a [u8],
-    /// `data`, its lines joined; `None` where it has none, and no reader dispatches it.
+    /// The lines of `data`, joined; `None` if there are none, so that no reader dispatches the event.
     pub data: Option<Cow<'a, [u8]>>,
     /// `event`.
     pub name: Option<&'a [u8]>,
@@ -28,14 +28,14 @@ pub struct SseEvent<'a> {
     pub id: Option<&'a [u8]>,
 }
 
-/// The pieces into which a stream is cut.
+/// The result of reading from a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SseFraming<'a> {
     /// An event.
     Event(SseEvent<'a>),
-    /// An event that is longer than allowed: nothing behind it is read any more.
+    /// The event is longer than allowed, and nothing more is read.
     TooLong,
-    /// An event that is longer than allowed, and what could be learnt of it without keeping it.
+    /// The event is longer than allowed; the outline has what could be read without keeping it.
     Skipped(MessageOutline),
 }
 
@@ -47,26 +47,26 @@ pub struct Events {
     partial: Vec<u8>,
     /// True if the event returned last came from `partial`.
     returned: bool,
-    /// The next byte is the first of a line.
+    /// True if the next byte is the first of a line.
     fresh: bool,
-    /// A carriage return was last: a line feed behind it ends the same line.
+    /// True if the last byte was a carriage return: a line feed after it ends the same line.
     after_return: bool,
-    /// True if a blank line ended, and so the event. The event is returned once it is known whether a line
-    /// feed belongs to it: no server streams with carriage returns alone.
+    /// True if a blank line has ended the event. It is returned once it is known whether a line feed belongs to it,
+    /// because no server uses carriage returns alone.
     is_over: bool,
-    /// No event was returned yet.
+    /// True if no event was returned yet.
     first: bool,
     over: bool,
-    /// True while an event that is too long is skipped.
+    /// True if events that are too long are skipped.
     skips: bool,
-    /// The event that is being read is.
+    /// The outline of the current event, while it is skipped.
     skim: Option<Box<Skim>>,
     /// The number of skipped bytes.
     skipped: usize,
 }
 
 impl Events {
-    /// Events of at most `max` bytes.
+    /// Returns a splitter for events of at most `max` bytes.
     pub const fn new(max: usize) -> Self {
         Self {
             max,
@@ -83,14 +83,14 @@ impl Events {
         }
     }
 
-    /// Events of at most `max` bytes; longer ones are skipped, and one that has no end ends the stream.
+    /// Returns a splitter that skips events longer than `max` bytes; an event without an end ends the stream.
     pub const fn skipping(max: usize) -> Self {
         let mut events = Self::new(max);
         events.skips = true;
         events
     }
 
-    /// The next event that ends in `chunk`, which is left with what follows it; `None` once the chunk is used up.
+    /// Returns the next event that ends in `chunk`, and leaves the rest in `chunk`; `None` once the chunk is used up.
     pub fn next<'s, 'c: 's>(&'s mut self, chunk: &mut &'c [u8]) -> Option<SseFraming<'s>> {
         self.forget_returned();
         if self.over {
@@ -115,7 +115,7 @@ impl Events {
         )))
     }
 
-    /// Goes on with an event that is longer than allowed.
+    /// Continues an event that is longer than allowed.
     fn too_long(&mut self, bytes: &[u8], is_end: bool) -> Option<SseFraming<'static>> {
         let partial = std::mem::take(&mut self.partial);
         if !self.skips {
@@ -143,12 +143,12 @@ impl Events {
         (!self.partial.is_empty()).then(|| read(&self.partial, self.first))
     }
 
-    /// The longest event.
+    /// Returns the limit of an event, bytes.
     pub const fn max(&self) -> usize {
         self.max
     }
 
-    /// Returns the number of bytes of an event that wait for its end.
+    /// Returns the bytes of the unfinished event.
     pub const fn held(&self) -> usize {
         if self.returned { 0 } else { self.partial.len() }
     }
@@ -231,11 +231,11 @@ fn read(raw: &[u8], is_first: bool) -> SseEvent<'_> {
     event
 }
 
-/// Returns whether all readers cut an event into the same lines and know each of them: then it may go on as
-/// its bytes.
+/// Returns whether all readers cut an event into the same lines and know each of them, so that its bytes may be
+/// forwarded.
 ///
 /// Readers differ about some bytes: some strip a byte order mark from any field name, and some end lines at line feeds
-/// alone.
+/// only.
 pub fn is_plain(raw: &[u8]) -> bool {
     let mut lines = raw.split_inclusive(|byte| *byte == b'\n');
     lines.all(|line| {
@@ -248,7 +248,7 @@ pub fn is_plain(raw: &[u8]) -> bool {
     })
 }
 
-/// Returns whether all readers take this for one line, and for the same one.
+/// Returns whether all readers see the same single line in this.
 pub fn is_clean(line: &[u8]) -> bool {
     str::from_utf8(line).is_ok() && !has_line_end(line)
 }
@@ -274,8 +274,8 @@ impl SseField {
     }
 }
 
-/// Returns whether a line beside the data of an event has a character in it that some readers take for the
-/// end of a line: what follows it would be data for them alone. Data is JSON, where that ends no text.
+/// Returns whether a line other than data contains a character that some readers take for the end of a line: they would
+/// read the rest of it as data. Data is JSON, in which such a character ends no text.
 pub fn has_hidden_line(raw: &[u8]) -> bool {
     if is_ordinary(raw) {
         return false;
@@ -284,14 +284,14 @@ pub fn has_hidden_line(raw: &[u8]) -> bool {
     lines.any(|line| !line.starts_with(b"data:") && has_line_end(line))
 }
 
-/// Returns whether no byte can be of the end of a line that Python knows beside those of the standard. No
-/// branch in it, so that it becomes a few vector instructions: nearly every event is ASCII.
+/// Returns whether no byte can belong to a line end that only Python knows. There is no branch, so that it compiles to
+/// a few vector instructions: nearly every event is ASCII.
 fn is_ordinary(bytes: &[u8]) -> bool {
     let strange = |byte: u8| u8::from(byte >= 0x80) | u8::from(matches!(byte, 0x0b | 0x0c | 0x1c..=0x1e));
     bytes.iter().fold(0, |any, byte| any | strange(*byte)) == 0
 }
 
-/// Returns whether there is an end of a line in it that Python knows beside those of the standard.
+/// Returns whether there is a line end in it that Python knows, but the standard does not.
 pub fn has_line_end(line: &[u8]) -> bool {
     if is_ordinary(line) {
         return false;

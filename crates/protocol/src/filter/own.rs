@@ -1,4 +1,4 @@
-//! Questions of our own: lists that the client did not ask for, so that what it calls is known.
+//! Requests of mcpmon itself: lists that the client did not request, so that the tools it calls are known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,30 +13,29 @@ use crate::decode::{
 /// Longest cursor that is repeated.
 const LONGEST_CURSOR: usize = 64 << 10;
 
-/// The outcome of a list request of our own.
+/// The outcome of a list request of mcpmon itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListOutcome {
     /// Nothing yet.
     Waiting,
-    /// A page, which was judged. With a cursor where another one follows.
+    /// A page, which was judged, with the cursor of the next page if there is one.
     Page(Option<String>),
     /// No list.
     Failed,
 }
 
-/// Questions of our own in one session.
+/// Requests of mcpmon itself in one session.
 #[derive(Debug, Default)]
 pub(in crate::filter) struct OwnRequests {
     asked: u64,
-    /// Those that wait for an answer.
+    /// The requests that wait for an answer.
     pub(in crate::filter) waiting: BTreeSet<RequestId>,
-    /// The outcomes of other requests, until they are asked for.
+    /// The outcomes of answered requests, until they are queried.
     came: BTreeMap<RequestId, ListOutcome>,
 }
 
 impl OwnRequests {
-    /// Asks for a page of a list, under the revision `version`, if one is told: what its question is known by, and its
-    /// text.
+    /// Builds a request for a page of a list, under the revision `version` if it is given. Returns its id and its text.
     pub(in crate::filter) fn ask(
         &mut self,
         now: Timestamp,
@@ -78,13 +77,13 @@ impl OwnRequests {
             }
             FromServer::Listing(_) => ListOutcome::Page(None),
             FromServer::Answer(_) | FromServer::Introduction(_) => ListOutcome::Failed,
-            // Requests of the server have ids of their own.
+            // Requests of the server have their own ids.
             FromServer::Ask { .. } | FromServer::ListChanged(_) | FromServer::Notice { .. } => return None,
         };
         Some((id.clone(), came))
     }
 
-    /// A question was answered.
+    /// Notes the answer to a request.
     pub(in crate::filter) fn answered(&mut self, (id, came): (RequestId, ListOutcome)) {
         self.waiting.remove(&id);
         self.came.insert(id, came);
@@ -93,7 +92,7 @@ impl OwnRequests {
     /// Returns the outcome of a request; each is returned once.
     pub(in crate::filter) fn listed(&mut self, dialogue: &Dialogue, id: &RequestId) -> ListOutcome {
         if !dialogue.waits(id) {
-            // Its answer was none, if it is said to wait.
+            // If the dialogue no longer waits, no valid answer came.
             self.give_up(id);
         }
         if self.waiting.contains(id) {
@@ -102,12 +101,12 @@ impl OwnRequests {
         self.came.remove(id).unwrap_or(ListOutcome::Failed)
     }
 
-    /// Nothing will come of a question any more, if it was one; whether it was.
+    /// Stops waiting for a request of mcpmon. Returns whether the id was that of one.
     pub(in crate::filter) fn give_up(&mut self, id: &RequestId) -> bool {
         self.waiting.remove(id)
     }
 
-    /// An id that nothing waits with.
+    /// Returns an id that no waiting request has.
     fn free(&mut self, dialogue: &Dialogue) -> RequestId {
         loop {
             self.asked += 1;
@@ -119,7 +118,7 @@ impl OwnRequests {
     }
 }
 
-/// The method that asks for a list.
+/// Returns the method that requests a list.
 pub(in crate::filter) const fn method(kind: ListKind) -> &'static str {
     match kind {
         ListKind::Tools => "tools/list",

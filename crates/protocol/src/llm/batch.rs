@@ -1,4 +1,4 @@
-//! The answers to a batch of requests: one a line, with the name the batch gave it.
+//! Answers to a batch of requests: one per line, with the name that the batch gave the request.
 
 use mcpmon_model::Dialect;
 
@@ -19,7 +19,7 @@ impl BatchReader {
         Self { dialect }
     }
 
-    /// A line as it goes on; `None` for as it came.
+    /// Judges a line. Returns the line to forward; `None` if it is unchanged.
     fn judged(&self, line: &[u8], judge: &mut dyn ContentJudge) -> Result<Option<String>, LlmFault> {
         strict::read_line(line, |document, form| {
             let mut splices = Splices::default();
@@ -37,7 +37,7 @@ impl BatchReader {
     }
 }
 
-/// The answer of the model in a line, if it gave one.
+/// Returns the answer of the model in a line, if there is one.
 fn answer(line: Value<'_>) -> Result<Option<Value<'_>>, LlmFault> {
     match strict::value(line, "result")? {
         Some(result) => strict::value(result, "message"),

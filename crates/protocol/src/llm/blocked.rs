@@ -1,12 +1,12 @@
-//! Calls that are stopped: the denial in a verdict, and the text that stands in place of the call.
+//! Calls that are stopped: the denial of a verdict, and the text in place of the call.
 
 use mcpmon_model::{Denial, ToolName, Verdict};
 
 use super::LlmFault;
 use crate::rewrite::stop;
 
-/// Builds the text the model reads in place of a blocked call. Names and reasons come from untrusted sources:
-/// the caller quotes the text when it puts it into JSON.
+/// Builds the text that the model reads in place of a blocked call. Names and reasons come from untrusted sources, so
+/// the caller must quote the text when it puts it into JSON.
 pub(super) fn blocked_text(name: &ToolName<'_>, denial: &Denial) -> String {
     let tool = match &name.namespace {
         Some(namespace) => format!("Tool '{}/{}'", stop::shown(namespace), stop::shown(&name.name)),
@@ -15,7 +15,7 @@ pub(super) fn blocked_text(name: &ToolName<'_>, denial: &Denial) -> String {
     stop::text(&tool, denial)
 }
 
-/// Returns the denial, if the message is to be stopped. A verdict that does not fit stops it.
+/// Returns the denial if the message is to be stopped. A verdict that does not apply to calls stops it.
 pub(super) fn denial(verdict: Verdict) -> Option<Denial> {
     match verdict {
         Verdict::Allow => None,

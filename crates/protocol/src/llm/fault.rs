@@ -14,18 +14,18 @@ pub enum LlmFault {
         /// The cause, with the position.
         cause: String,
     },
-    /// The text is longer than what is held.
+    /// The text is longer than the limit.
     #[error("longer than the {limit} bytes that mcpmon holds")]
     TooLong {
         /// The limit.
         limit: usize,
     },
-    /// Policy does not let a request go on.
+    /// The policy blocks the request.
     #[error("blocked by policy: {} [{}]{}", .0.reason, .0.rule, recorded(.0))]
     Blocked(Denial),
 }
 
-/// Describes where the event is recorded.
+/// Returns the note with the id of the recorded event.
 fn recorded(denial: &Denial) -> String {
     let event = denial.event.as_ref();
     event.map_or_else(String::new, |event| {
@@ -34,14 +34,14 @@ fn recorded(denial: &Denial) -> String {
 }
 
 impl LlmFault {
-    /// Makes the fault for a malformed text with this cause.
+    /// Builds the fault for a malformed text with this cause.
     pub(super) fn malformed(cause: impl std::fmt::Display) -> Self {
         Self::Malformed {
             cause: cause.to_string(),
         }
     }
 
-    /// The status of the answer where a response cannot go on of which nothing went on yet.
+    /// Returns the status of the answer in place of a response of which nothing was forwarded yet.
     pub const fn response_status(&self) -> u16 {
         match self {
             Self::Malformed { .. } | Self::TooLong { .. } => 502,
@@ -56,8 +56,8 @@ impl From<ApiViolation> for LlmFault {
     }
 }
 
-/// The body of an error answer in this dialect, in which SDKs find `message` with `[mcpmon]` before it; its content
-/// type is `application/json`.
+/// Returns the body of an error answer in this dialect, from which SDKs show `message` with `[mcpmon]` before it; its
+/// content type is `application/json`.
 pub fn error_body(dialect: Dialect, status: u16, message: &str) -> Vec<u8> {
     let mut quoted = String::with_capacity(message.len() + 16);
     quote_into(&format!("[mcpmon] {message}"), &mut quoted);

@@ -1,8 +1,8 @@
-//! Traffic between an agent and a model: requests as a whole, responses as a stream.
+//! Traffic between an agent and a model: whole requests, and responses as they stream.
 //!
-//! Text and reasoning go on byte for byte with the read that brought them. Only a tool call is held until its name and
-//! arguments are whole, and what its API orders behind it; then it is judged, and goes on as it came or is replaced
-//! by text that every SDK accepts.
+//! Text and reasoning are forwarded byte for byte as soon as they are read. Only a tool call is held until its name and
+//! arguments are complete, with whatever its API orders after it; it is then judged, and forwarded unchanged or
+//! replaced by text that every SDK accepts.
 
 mod anthropic;
 mod arguments;
@@ -40,22 +40,22 @@ use crate::{
     rewrite::{event_with_data, silent_event},
 };
 
-/// An error: the data does not follow the API, so that a reader could find a call in it that mcpmon does not.
+/// The error that data does not follow the API, so that a reader could find a call in it that mcpmon does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ApiViolation(pub &'static str);
 
 /// The judge of content: it decides whether a call passes.
 pub trait ContentJudge {
-    /// Something that has to do with tools. [`Verdict::Hide`] is of use for lists only, [`Verdict::Redact`] for
-    /// nothing here: a call's arguments are redacted where the call is made.
+    /// Judges a fact about tools. [`Verdict::Hide`] applies to lists only, and [`Verdict::Redact`] to nothing here: the
+    /// arguments of a call are redacted when the call is made.
     fn judge(&mut self, said: &LlmMention<'_>) -> Verdict;
 
-    /// Returns the parts to be replaced in a text of the user or of a tool that is on its way to a model; the
-    /// places are in the decoded text, not in the JSON literal.
+    /// Returns the replacements in a text of the user or of a tool that is sent to a model; the ranges are in the
+    /// decoded text, not in the JSON literal.
     fn redact(&mut self, text: &str) -> Vec<Redaction>;
 
-    /// These calls were left out of the response with this id, which its provider may keep with them.
+    /// Notes that these calls were left out of the response with this id, which its provider may store with them.
     fn left_out(&mut self, _response: &str, _calls: &[OmittedCall]) {}
 
     /// Returns the calls left out of the response with this id.
@@ -64,14 +64,14 @@ pub trait ContentJudge {
     }
 }
 
-/// Bounds of what is held.
+/// Limits of what is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldLimits {
     /// Longest body of a request, or of a response that does not come as a stream, bytes.
     pub max_body: usize,
     /// Longest event, or line, of a stream, bytes.
     pub max_event: usize,
-    /// Most bytes of a stream that wait for the end of a tool call.
+    /// Most bytes of a stream that are held until the end of a tool call.
     pub max_held: usize,
 }
 
@@ -88,7 +88,7 @@ impl Default for HoldLimits {
 /// A piece of a stream: an event, or a line.
 #[derive(Clone, Copy, Debug)]
 struct Piece<'a> {
-    /// All of it, as it came.
+    /// The whole piece, as it came.
     raw: &'a [u8],
     /// The name of the event; a line has none.
     name: Option<&'a [u8]>,
@@ -96,15 +96,14 @@ struct Piece<'a> {
     data: Option<&'a [u8]>,
 }
 
-/// A dialect's reading of one stream.
+/// The reader of one stream in one dialect.
 trait Stream: std::fmt::Debug + Send {
-    /// Decides whether an event may pass at all as it came: what is not understood of it is left out
-    /// afterwards.
+    /// Checks whether an event may pass at all: members that are not understood are removed afterwards.
     fn admits(&self, _piece: Piece<'_>) -> Result<(), LlmFault> {
         Ok(())
     }
 
-    /// Takes the next piece; puts into `out` what goes on now.
+    /// Reads the next piece, and puts into `out` what can be forwarded now.
     fn piece(
         &mut self,
         piece: Piece<'_>,
@@ -112,13 +111,13 @@ trait Stream: std::fmt::Debug + Send {
         out: &mut Vec<u8>,
     ) -> Result<(), LlmFault>;
 
-    /// The stream is over: puts into `out` what still may go on. A call that is not whole may not.
+    /// Ends the stream, and puts into `out` what can still be forwarded; an incomplete call cannot.
     fn end(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> Result<(), LlmFault>;
 
     /// Returns the number of bytes held.
     fn held(&self) -> usize;
 
-    /// Writes the dialect's message for a stream that ends early because of this fault.
+    /// Writes the dialect's message for a stream that this fault ends early.
     fn broken(&self, fault: &LlmFault, out: &mut Vec<u8>);
 }
 
@@ -140,7 +139,7 @@ enum LlmBody {
 }
 
 impl LlmResponse {
-    /// A response of which nothing came yet.
+    /// Returns a response of which nothing was read yet.
     pub fn new(dialect: Dialect, framing: Framing, limits: HoldLimits) -> Self {
         let body = match framing {
             Framing::Unread => LlmBody::Unread,
@@ -156,7 +155,7 @@ impl LlmResponse {
         }
     }
 
-    /// The answers to a batch of requests, one a line.
+    /// Returns the response with the answers to a batch of requests, one per line.
     pub fn of_batch(dialect: Dialect, limits: HoldLimits) -> Self {
         let lines = Lines::new(limits.max_event);
         Self {
@@ -167,11 +166,11 @@ impl LlmResponse {
         }
     }
 
-    /// Takes what the provider sent, cut anywhere, and puts into `out` what goes on to the agent now.
+    /// Reads what the provider sent, cut anywhere, and puts into `out` what can be forwarded to the agent now.
     ///
     /// # Errors
-    /// Returns an error if the response cannot go on. In the middle of a stream `out` has the dialect's own
-    /// way of saying so, and what comes behind it is dropped; a body that was to come whole is answered with
+    /// Returns an error if the response cannot be forwarded. In the middle of a stream `out` has the dialect's own
+    /// error message, and what follows is dropped; a response that was to be forwarded when complete is answered with
     /// [`error_body`].
     pub fn push(
         &mut self,
@@ -202,7 +201,7 @@ impl LlmResponse {
         self.settle(read, out)
     }
 
-    /// The provider sends no more.
+    /// Ends the response: the provider sends no more.
     ///
     /// # Errors
     /// As for [`Self::push`].
@@ -236,8 +235,7 @@ impl LlmResponse {
         self.settle(read, out)
     }
 
-    /// Returns the number of bytes that wait for more: of an incomplete piece, and of a call that is not
-    /// decided.
+    /// Returns the number of bytes that are held: of an incomplete piece, and of a call that is not decided yet.
     pub fn held(&self) -> usize {
         match &self.body {
             LlmBody::Unread => 0,
@@ -251,7 +249,7 @@ impl LlmResponse {
         let Err(fault) = read else {
             return Ok(());
         };
-        // What went on last may be a piece whose end never came: what is said now is none of it.
+        // The last forwarded piece may have no end: the error must not become a part of it.
         let is_open = !out.is_empty();
         match &self.body {
             LlmBody::Unread | LlmBody::Whole(_) => {}
@@ -274,14 +272,14 @@ impl LlmResponse {
     }
 }
 
-/// Returns whether a blank line ends it: what follows is another event.
+/// Returns whether a blank line ends it, so that the next bytes begin another event.
 fn is_ended(raw: &[u8]) -> bool {
     let line = raw.strip_suffix(b"\r\n").or_else(|| raw.strip_suffix(b"\n"));
     line.or_else(|| raw.strip_suffix(b"\r"))
         .is_some_and(|line| line.is_empty() || line.ends_with(b"\n") || line.ends_with(b"\r"))
 }
 
-/// Puts `bytes` behind what is in `out`.
+/// Appends `bytes` to `out`.
 fn put(bytes: Vec<u8>, out: &mut Vec<u8>) {
     match out.is_empty() {
         true => *out = bytes,
@@ -347,7 +345,7 @@ fn read_lines(
     let limit = lines.max();
     while let Some(line) = lines.next(&mut chunk) {
         read_line(line, stream, limit, judge, out)?;
-        // What is kept for the next line is part of no [`LlmResponse::held`].
+        // [`LlmResponse::held`] does not count the buffer that is kept for the next line.
         lines.shrink();
     }
     Ok(())

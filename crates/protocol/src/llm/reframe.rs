@@ -1,16 +1,16 @@
-//! Pieces of a stream that are written: an event, and a piece with other data in it.
+//! Writing of pieces of a stream: an event, and a piece with other data.
 
 use super::Piece;
 use crate::rewrite::event_with_data;
 
-/// Appends `piece` with `json` in place of its data. Everything else that an event says, its name and id, stays.
+/// Appends `piece` with `json` in place of its data. The other parts of an event, its name and id, stay.
 pub(super) fn reframe(piece: Piece<'_>, json: &str, out: &mut Vec<u8>) {
     let Some(data) = piece.data else {
         return out.extend_from_slice(piece.raw);
     };
     match piece.raw.strip_prefix(data) {
         Some(end) => {
-            // A line. What stands in it has no line ends, or it were several.
+            // The piece is a line, so its data contains no line end.
             out.extend_from_slice(json.as_bytes());
             out.extend_from_slice(end);
         }
@@ -18,7 +18,7 @@ pub(super) fn reframe(piece: Piece<'_>, json: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends an event, with a name where it has one.
+/// Appends an event, with its name if it has one.
 pub(super) fn write_event(name: Option<&str>, data: &str, out: &mut Vec<u8>) {
     if let Some(name) = name {
         out.extend_from_slice(b"event: ");

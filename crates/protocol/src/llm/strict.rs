@@ -1,4 +1,4 @@
-//! Strict JSON of bodies and events, and members whose names readers spell in more than one way.
+//! Strict JSON of bodies and events, and members whose names readers spell in several ways.
 
 use std::borrow::Cow;
 
@@ -13,13 +13,13 @@ use crate::decode::{
     sse::has_line_end,
 };
 
-/// Reads a body or an event as strict JSON. Where readers could differ on it, it is read as [`canonical`] writes it,
-/// and that is to go on in its place ([`TextForm::Ambiguous`]).
+/// Reads a body or an event as strict JSON. If readers could differ about it, the text of [`canonical`] is read, and
+/// has to be forwarded in its place ([`TextForm::Ambiguous`]).
 pub(super) fn read<T>(text: &[u8], look: impl FnOnce(Document<'_>, TextForm) -> T) -> Result<T, Malformed> {
     read_within(Doubt::LineEnd, text, look)
 }
 
-/// The same for a line, on whose end readers can differ too.
+/// Reads a line as strict JSON, as [`read`] does; readers can differ about the end of a line too.
 pub(super) fn read_line<T>(
     text: &[u8],
     look: impl FnOnce(Document<'_>, TextForm) -> T,
@@ -46,8 +46,8 @@ fn read_within<T>(
     Ok(look(scan.document, TextForm::Ambiguous))
 }
 
-/// Returns whether a text is `canonical` but for spaces. A name that cannot be written without an escape
-/// leaves no doubt by itself.
+/// Returns whether a text equals `canonical` except for spaces. A name that cannot be written without an escape is not
+/// ambiguous for that reason alone.
 fn says_the_same(text: &[u8], canonical: &[u8]) -> bool {
     let (mut in_string, mut escaped) = (false, false);
     let counts = |byte: &u8| {
@@ -62,38 +62,37 @@ fn says_the_same(text: &[u8], canonical: &[u8]) -> bool {
     text.iter().copied().filter(counts).eq(canonical.iter().copied())
 }
 
-/// Returns whether data is empty or the word with which some gateways end every stream: it is not JSON, and
-/// no reader takes it for JSON.
+/// Returns whether data is empty, or the word with which some gateways end every stream: it is not JSON, and no reader
+/// takes it for JSON.
 pub(super) fn is_silent(data: &[u8]) -> bool {
     matches!(data.trim_ascii(), b"" | b"[DONE]")
 }
 
-/// Returns whether an event that holds no call may go on as it came though it has half of a pair of
-/// surrogates in it: the other half may be in the next one, and what reads both puts them together.
+/// Returns whether an event without a call may be forwarded unchanged although it has half of a surrogate pair: the
+/// other half may be in the next event, and a reader of both combines them.
 pub(super) fn is_half(doubt: Doubt, raw: &[u8]) -> bool {
     doubt == Doubt::Surrogate && !has_line_end(raw)
 }
 
-/// Returns whether some reader takes a member called `name` for `known`: in snake case or camel case, in any
-/// case at all.
+/// Returns whether some reader takes a member called `name` for `known`: in snake case or camel case, in any case.
 pub(super) fn stands_for(name: &str, known: &str) -> bool {
     name == known || is_spelled_like(name, known)
 }
 
-/// The member that stands for `known`, unless it is `null`.
+/// Returns the member `known`, in any spelling, unless it is `null`.
 ///
-/// Of two that do, readers take one or the other: such an object cannot be judged.
+/// Returns an error if there are two, because readers take one or the other.
 pub(super) fn member<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Member<'t>>, LlmFault> {
     let [found] = find(object, [known]);
     found.member()
 }
 
-/// The value of the member that stands for `known`, unless it is `null`.
+/// Returns the value of the member `known`, in any spelling, unless it is `null`.
 pub(super) fn value<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Value<'t>>, LlmFault> {
     Ok(member(object, known)?.map(|member| member.value))
 }
 
-/// The members that stand for these names, found in one pass.
+/// Returns the members with these names, in any spelling, found in one pass.
 pub(super) fn find<'t, const N: usize>(object: Value<'t>, known: [&'static str; N]) -> [FoundMember<'t>; N] {
     let mut found = known.map(FoundMember::none);
     for member in object.members() {
@@ -104,8 +103,8 @@ pub(super) fn find<'t, const N: usize>(object: Value<'t>, known: [&'static str; 
     found
 }
 
-/// The member found for a name in an object. Two members for one name are a fault only if the caller asks for
-/// the value.
+/// The member found for a name in an object. Two members for one name are a fault only if the caller asks for the
+/// value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundMember<'t> {
     known: &'static str,
@@ -128,7 +127,7 @@ impl<'t> FoundMember<'t> {
         }
     }
 
-    /// As [`member`] tells it.
+    /// Returns the member as [`member`] does.
     pub(super) fn member(self) -> Result<Option<Member<'t>>, LlmFault> {
         if self.is_twice {
             return Err(LlmFault::Malformed {
@@ -138,12 +137,12 @@ impl<'t> FoundMember<'t> {
         Ok(self.member.filter(|member| !member.value.is_null()))
     }
 
-    /// As [`value`] tells it.
+    /// Returns the value as [`value`] does.
     pub(super) fn value(self) -> Result<Option<Value<'t>>, LlmFault> {
         Ok(self.member()?.map(|member| member.value))
     }
 
-    /// As [`text`] tells it.
+    /// Returns the text as [`text`] does.
     pub(super) fn text(self) -> Result<Option<Cow<'t, str>>, LlmFault> {
         Ok(self.value()?.and_then(Value::string))
     }
@@ -154,12 +153,12 @@ impl<'t> FoundMember<'t> {
 pub(super) struct Members<'t>(Vec<Member<'t>>);
 
 impl<'t> Members<'t> {
-    /// Those of an object; what is none has none.
+    /// Collects the members of an object; any other value has none.
     pub(super) fn of(object: Value<'t>) -> Self {
         Self(object.members().collect())
     }
 
-    /// All of them, in order.
+    /// Returns all members, in order.
     pub(super) fn all(&self) -> &[Member<'t>] {
         &self.0
     }
@@ -179,7 +178,7 @@ pub(super) fn text<'t>(object: Value<'t>, known: &'static str) -> Result<Option<
     Ok(value(object, known)?.and_then(Value::string))
 }
 
-/// The items of the array that stands for `known`; none where there is none.
+/// Returns the items of the array `known`, in any spelling; none if there is no such member.
 ///
 /// A value that is not an array is a fault, because some readers take items from it.
 pub(super) fn items<'t>(

@@ -7,9 +7,9 @@ use crate::decode::json::Value;
 /// Replacements in one message, from its start to its end.
 pub(crate) struct MessageEdit<'t> {
     text: &'t str,
-    /// The offset of the message in the text that values give their places in.
+    /// The offset of the message in the text to which the ranges of values refer.
     offset: usize,
-    /// The position up to which it is written.
+    /// The position up to which the message is written.
     done: usize,
     out: String,
 }
@@ -24,7 +24,7 @@ impl<'t> MessageEdit<'t> {
         }
     }
 
-    /// Puts `new` in place of what stands at `place`, which is behind all places so far.
+    /// Replaces the text at `place`, which must be after all earlier places.
     pub(crate) fn replace(&mut self, place: Range<usize>, new: &str) {
         self.out
             .push_str(&self.text[self.done..place.start - self.offset]);

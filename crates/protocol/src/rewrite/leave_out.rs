@@ -1,4 +1,4 @@
-//! Results that go on without a part of them.
+//! Results that are forwarded without a part of them.
 
 use std::ops::Range;
 
@@ -10,8 +10,8 @@ use crate::decode::{
     jsonrpc::{Envelope, Payload},
 };
 
-/// A listing without the items at these positions, ascending. Order and cursor stay. What is left is not to be kept
-/// by the client for later or for others. `None` where there is no result.
+/// Returns a listing without the items at these positions, ascending. Order and cursor stay. The client must not keep
+/// the rest for later or for others. Returns `None` if there is no result.
 pub fn without_items(envelope: &Envelope<'_>, kind: ListKind, hidden: &[usize], era: Era) -> Option<String> {
     let result = result(envelope)?;
     let list = match kind {
@@ -46,7 +46,7 @@ pub fn without_items(envelope: &Envelope<'_>, kind: ListKind, hidden: &[usize], 
     Some(edit.finish())
 }
 
-/// The members that limit how long a result may be kept, as far as it has them.
+/// The members of a result that limit how long it may be kept.
 #[derive(Default)]
 struct Lifetime {
     milliseconds: bool,
@@ -72,7 +72,7 @@ fn kept(list: Value<'_>, hidden: &[usize]) -> String {
     format!("[{}]", kept.join(","))
 }
 
-/// An introduction without its instructions. `None` where there are none.
+/// Returns an introduction without its instructions; `None` if there are none.
 pub fn without_instructions(envelope: &Envelope<'_>) -> Option<String> {
     let place = with_comma(result(envelope)?, "instructions")?;
     let mut edit = MessageEdit::of(envelope.whole);

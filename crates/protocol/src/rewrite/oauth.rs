@@ -1,8 +1,8 @@
 //! Authorisation metadata of a server, rewritten for a client that reaches the server under another URL (RFC
 //! 9728): the resource is the URL the client used, and its metadata are requested from this proxy.
 //!
-//! The client passes the resource on to the authorisation server (RFC 8707), which the MCP server chooses. So
-//! if a secret is part of the client's URL, the resource is named without it.
+//! The client passes the resource on to the authorisation server (RFC 8707), which the MCP server chooses. So if the
+//! client's URL contains a secret, the resource is named without it.
 
 use std::ops::Range;
 
@@ -12,44 +12,44 @@ use crate::decode::{
     url::Url,
 };
 
-/// The path of a resource's metadata, put in front of the resource's path.
+/// The path of a resource's metadata, which precedes the resource's path.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// The parameter of a challenge that says where they are.
+/// The parameter of a challenge that gives the URL of the metadata.
 const PARAMETER: &str = "resource_metadata";
 
-/// A server, under the URL that it knows and the one that a client knows.
+/// A server, with its own URL and the one that a client uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource<'u> {
     /// The URL of the server.
     pub server: &'u str,
     /// The URL at which the client reaches it.
     pub client: &'u str,
-    /// True if a secret stands in the path of `client`, which the client is not to be led to tell anybody.
+    /// True if the path of `client` contains a secret, which the client must not be led to disclose.
     pub has_secret: bool,
 }
 
-/// A challenge as it goes on.
+/// A challenge to be forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     /// The value of the header.
     pub value: String,
-    /// The URL of the server's metadata, for a client that asks for them; `None` if the server names no URL
-    /// of its own.
+    /// The URL of the server's metadata, which mcpmon requests when a client asks for them; `None` if the server gives
+    /// no URL of its own origin.
     pub metadata: Option<String>,
 }
 
 impl Resource<'_> {
-    /// Returns the URL at which a client asks for the metadata: derived from the path of the resource (RFC
-    /// 9728, 3.1). `None` if the client's URL is not valid.
+    /// Returns the URL at which a client requests the metadata, derived from the path of the resource (RFC 9728, 3.1).
+    /// Returns `None` if the client's URL is not valid.
     pub fn metadata(&self) -> Option<String> {
         let client = Url::read(self.client)?;
         let path = client.path().trim_end_matches('/');
         Some(format!("{}{WELL_KNOWN}{path}", client.base()))
     }
 
-    /// Returns the name of the resource. Clients accept a shorter path than their own that covers it, and the
-    /// shortest has no secret in it.
+    /// Returns the name of the resource. Clients accept a shorter path that covers their own; the shortest contains no
+    /// secret.
     fn named(&self) -> Option<String> {
         match self.has_secret {
             true => Some(format!("{}/", Url::read(self.client)?.base())),
@@ -57,12 +57,12 @@ impl Resource<'_> {
         }
     }
 
-    /// Metadata of the server, with the client's URL for its own; `None` where there is nothing to be put in: they are
-    /// of another resource, which clients are to see, or none at all.
+    /// Returns metadata of the server with the client's URL as the resource; `None` if there is nothing to replace,
+    /// because they are of another resource, which clients are to see, or are no metadata.
     pub fn rewritten(&self, metadata: &[u8]) -> Option<String> {
         let mut scanner = Scanner::new(DEEPEST);
         let scan = scanner.scan(metadata, LoneSurrogate::Replace).ok()?;
-        // Readers take the one or the other of two members with one name.
+        // Readers use either of two members of the same name.
         let text = if names(scan.document.root()) == 1 {
             scan.document.text().to_owned()
         } else {
@@ -79,10 +79,10 @@ impl Resource<'_> {
         Some(splices.apply(&text))
     }
 
-    /// The value of a `WWW-Authenticate` header, with our place for the metadata in place of the server's; `None`
-    /// where it stays as it is, as it names none of the server's. Where there is a secret nobody else's is named either:
-    /// the metadata that are read there may name no resource that covers the client's, and then some clients tell
-    /// their own URL.
+    /// Returns the value of a `WWW-Authenticate` header with the URL of this proxy's metadata in place of the server's;
+    /// `None` if it names none of the server's and stays unchanged. If there is a secret, URLs of others are replaced
+    /// too: the metadata there may name no resource that covers the client's, and some clients then disclose their own
+    /// URL.
     pub fn challenge(&self, value: &str) -> Option<Challenge> {
         let ours = self.metadata()?;
         let rewritten = self.spliced(value, &ours);
@@ -92,7 +92,7 @@ impl Resource<'_> {
         match rewritten {
             Some((challenge, count)) if mentions(&challenge.value) == count => Some(challenge),
             None if mentions(value) == 0 => None,
-            // Clients look for the word wherever it stands.
+            // Clients search for the word anywhere in the header.
             Some(_) | None => Some(Challenge {
                 value: format!("Bearer {PARAMETER}={}", quoted(&ours)),
                 metadata: None,
@@ -100,7 +100,7 @@ impl Resource<'_> {
         }
     }
 
-    /// The value with `ours` for each place that is not to be named, and how many there were.
+    /// Returns the value with `ours` in place of each URL that must not be named, and the number of replacements.
     fn spliced(&self, value: &str, ours: &str) -> Option<(Challenge, usize)> {
         let server = Url::read(self.server)?;
         let mut splices = Splices::default();
@@ -123,7 +123,7 @@ impl Resource<'_> {
         Some((Challenge { value, metadata }, count))
     }
 
-    /// Returns whether a resource is the server, or what it is a part of.
+    /// Returns whether a resource is the server, or contains it.
     fn covers(&self, resource: &str) -> bool {
         let (Some(server), Some(resource)) = (Url::read(self.server), Url::read(resource)) else {
             return false;
@@ -134,12 +134,12 @@ impl Resource<'_> {
     }
 }
 
-/// Returns the number of times a text has the parameter's name in it.
+/// Returns how often a text contains the parameter's name.
 fn mentions(value: &str) -> usize {
     value.to_ascii_lowercase().matches(PARAMETER).count()
 }
 
-/// Returns the number of times an object names its resource, without escapes.
+/// Returns how often an object names its resource; a name with an escape counts twice, because it may be that name.
 fn names(object: Value<'_>) -> usize {
     let all = object.members();
     let is_it = |name: &str| name == "resource";
@@ -147,8 +147,7 @@ fn names(object: Value<'_>) -> usize {
     all.filter(|member| is_it(member.name)).count() + 2 * escaped.count()
 }
 
-/// A text between quotes, as JSON and HTTP both write it where it has nothing in it to be escaped but what both escape
-/// alike.
+/// Returns a quoted text, as JSON and HTTP both write it; only characters that both escape alike may need an escape.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -161,7 +160,7 @@ struct Parameter<'v> {
     value: String,
 }
 
-/// The parameters of all challenges of a header (RFC 9110, 11.3). `None` where a quote is not closed.
+/// Returns the parameters of all challenges of a header (RFC 9110, 11.3); `None` if a quote is not closed.
 fn parameters(value: &str) -> Option<Vec<Parameter<'_>>> {
     let mut parameters = Vec::new();
     let mut at = 0;
@@ -177,7 +176,7 @@ fn parameters(value: &str) -> Option<Vec<Parameter<'_>>> {
             continue;
         }
         if !value[after..].starts_with('=') {
-            // A scheme.
+            // The name is a scheme.
             at = after;
             continue;
         }

@@ -8,9 +8,9 @@ use crate::decode::{
     jsonrpc::{Envelope, Payload},
 };
 
-/// A message with these parts of it replaced, ascending; every other byte stays. The parts lie in the arguments of a call
-/// or a prompt, in the parameters of another request, in the body of a reply, in the result or the error that a server
-/// answers. `None` where one does not, or follows none of the parts before it.
+/// Returns a message with these parts replaced, ascending; every other byte stays. The parts are in the arguments of a
+/// call or a prompt, in the parameters of another request, in the body of a reply, or in the result or error of a
+/// server's answer. Returns `None` if one of them is not, or is not after the part before it.
 pub fn with_redactions(
     envelope: &Envelope<'_>,
     said: &Content<'_>,
@@ -40,7 +40,7 @@ fn inspected<'a>(envelope: &'a Envelope<'a>, said: &Content<'_>) -> Option<Value
     use Content::{Client, Server};
     match (said, &envelope.payload) {
         (Client(FromClient::Call(_) | FromClient::Prompt { .. }), Payload::Method { params, .. }) => {
-            // Of two members with one name the last one counts, as it did for whoever judged the call.
+            // Of two members with the same name the last one counts, as when the call was judged.
             let members = params.as_ref()?.members();
             Some(members.filter(|member| member.name == "arguments").last()?.value)
         }

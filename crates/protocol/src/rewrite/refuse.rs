@@ -1,4 +1,4 @@
-//! Answers to what cannot be sent on, whatever a policy says.
+//! Answers to messages that cannot be forwarded, whatever the policy.
 
 use mcpmon_model::RequestId;
 
@@ -14,7 +14,7 @@ pub enum RefusalReason {
     Parse,
     /// The text is not a message, or may not be sent now.
     Request,
-    /// The answer that came is none.
+    /// The answer that came is not valid.
     Answer,
     /// No answer came in time.
     Timeout,
@@ -31,17 +31,17 @@ impl RefusalReason {
     }
 }
 
-/// An error answer; to nobody's request where the id could not be read.
+/// Returns an error answer; its id is `null` if the id of the request could not be read.
 pub fn refusal(id: Option<&RequestId>, fault: RefusalReason, cause: &str) -> String {
     error_answer(id, fault.code().into(), &format!("[mcpmon] {cause}"))
 }
 
-/// The answer of a server of the stateless era to a request whose headers do not say what its body does.
+/// Returns the answer of a server of the stateless era to a request whose headers disagree with its body.
 pub fn mismatch(id: Option<&RequestId>, cause: &str) -> String {
     error_answer(id, HEADER_MISMATCH, &format!("[mcpmon] header mismatch: {cause}"))
 }
 
-/// An error answer with a code of its own.
+/// Returns an error answer with this code.
 pub(super) fn error_answer(id: Option<&RequestId>, code: i64, message: &str) -> String {
     let mut answer = "{\"jsonrpc\":\"2.0\",\"id\":".to_owned();
     match id {

@@ -1,4 +1,4 @@
-//! A text with some of its parts replaced or left out, noted in any order.
+//! Text with some of its parts replaced or removed; changes are noted in any order.
 
 use std::{cmp::Reverse, ops::Range};
 
@@ -14,13 +14,13 @@ impl Splices {
         self.changes.is_empty()
     }
 
-    /// Puts `new` in place of what stands at `place`.
+    /// Replaces the text at `place`.
     pub fn put(&mut self, place: Range<usize>, new: impl Into<String>) {
         self.changes.push((place, new.into()));
     }
 
-    /// Leaves out those of the members of one object, or items of one array, for which `goes` is true, with their
-    /// commas; `places` are all there are, in order.
+    /// Removes those members of one object, or items of one array, for which `goes` is true, with their commas;
+    /// `places` are those of all members or items, in order.
     pub fn leave_out(&mut self, places: &[Range<usize>], goes: impl Fn(usize) -> bool) {
         let mut before: Option<usize> = None;
         for (position, place) in places.iter().enumerate() {
@@ -39,8 +39,8 @@ impl Splices {
         }
     }
 
-    /// The text with its changes. Of two that overlap the one around the other counts, else the first; what is put
-    /// between two characters stays where what follows them goes.
+    /// Returns the text with its changes. Of two overlapping changes the one that contains the other counts, else the
+    /// first; an insertion stays even if the text after it is removed.
     pub fn apply(mut self, text: &str) -> String {
         self.changes
             .sort_by_key(|(place, _)| (place.start, !place.is_empty(), Reverse(place.end)));

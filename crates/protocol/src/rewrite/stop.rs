@@ -15,13 +15,13 @@ use crate::decode::{
     mcp::ResultShape,
 };
 
-/// JSON-RPC's code for what a policy forbids; none of MCP's own.
+/// JSON-RPC's code for a request that the policy forbids; MCP does not use it.
 const DENIED: i64 = -32_003;
 
-/// MCP's code for an LLM call that the user does not want.
+/// MCP's code for an LLM call that the user rejects.
 const SAMPLING_REJECTED: i64 = -1;
 
-/// Longest name that is repeated in an answer, characters.
+/// Longest part of a name that is repeated in an answer, characters.
 const LONGEST_NAME: usize = 128;
 
 /// The replacement for a message, without the end of its line.
@@ -29,9 +29,9 @@ const LONGEST_NAME: usize = 128;
 pub enum StoppedMessage {
     /// Its sender waits for an answer, and gets this one.
     ToSender(String),
-    /// Its receiver waits for it, and gets this in its place.
+    /// Its receiver waits for it, and gets this instead.
     ToReceiver(String),
-    /// Nobody waits for it.
+    /// Neither side waits for it.
     Dropped,
 }
 
@@ -48,7 +48,7 @@ pub fn stop(
     }
 }
 
-/// The answer to a request that nobody will answer any more.
+/// Returns the answer to a request that will get no other answer.
 pub fn denied(id: &RequestId, denial: &Denial) -> String {
     error_answer(Some(id), DENIED, &text("Request", denial))
 }
@@ -115,7 +115,8 @@ fn stop_server(
     }
 }
 
-/// Returns whether a call is to become a task (2025-11-25). Its client takes a task or an error, and no result of a call.
+/// Returns whether a call is to become a task (2025-11-25). Its client accepts a task or an error, but no result of a
+/// call.
 fn wants_task(envelope: &Envelope<'_>) -> bool {
     let Payload::Method { params, .. } = &envelope.payload else {
         return false;
@@ -125,7 +126,7 @@ fn wants_task(envelope: &Envelope<'_>) -> bool {
         .is_some_and(|params| params.member("task").is_some())
 }
 
-/// An answer to a message, with its id as it was written.
+/// Returns an answer to a message, with its id as written.
 fn reply(envelope: &Envelope<'_>, member: &str, value: &str) -> String {
     let id = envelope.whole.member("id").map_or("null", |id| id.text());
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{member}\":{value}}}")
@@ -143,7 +144,7 @@ fn rejection(envelope: &Envelope<'_>, ask: ServerRequestKind, what: &str, denial
     reply(envelope, "error", &error)
 }
 
-/// An answer of the server, turned into an error. The code stays where it was one already.
+/// Turns an answer of the server into an error. An error keeps its code.
 fn as_error(envelope: &Envelope<'_>, what: &str, denial: &Denial) -> String {
     let (part, code) = match &envelope.payload {
         Payload::Error(part) => (*part, part.value.member("code").and_then(integer)),
@@ -157,7 +158,7 @@ fn as_error(envelope: &Envelope<'_>, what: &str, denial: &Denial) -> String {
     edit.finish()
 }
 
-/// The result of a call that failed.
+/// Returns the result of a failed call.
 fn failed_call(text: &str, era: Era) -> String {
     let mut result = "{\"content\":[{\"type\":\"text\",\"text\":".to_owned();
     quote_into(text, &mut result);
@@ -170,8 +171,8 @@ fn failed_call(text: &str, era: Era) -> String {
     result
 }
 
-/// Builds the text for something that was stopped: the reason, the rule and the recorded event. The remedy is
-/// for a person, while a model reads this: `mcpmon explain` shows it.
+/// Builds the text for something that was stopped: the reason, the rule and the recorded event. A model reads it, so
+/// the remedy, which is for a person, is left out; `mcpmon explain` shows it.
 pub(crate) fn text(what: &str, denial: &Denial) -> String {
     let Denial {
         rule,
@@ -188,8 +189,7 @@ pub(crate) fn text(what: &str, denial: &Denial) -> String {
     }
 }
 
-/// Returns the stopped item with its name, or without the name if there is a secret in it: answers are
-/// logged.
+/// Returns the stopped item with its name, or without the name if that contains a secret, because answers are logged.
 fn named(what: &str, name: &str, denial: &Denial) -> String {
     match denial.is_masked() {
         true => what.to_owned(),
@@ -197,7 +197,7 @@ fn named(what: &str, name: &str, denial: &Denial) -> String {
     }
 }
 
-/// A name as far as it is repeated.
+/// Returns the part of a name that is repeated.
 pub(crate) fn shown(name: &str) -> &str {
     name.char_indices()
         .nth(LONGEST_NAME)

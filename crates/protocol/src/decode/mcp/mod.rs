@@ -1,4 +1,4 @@
-//! The meaning of messages: MCP of both eras, with answers matched to their requests.
+//! Meaning of messages: MCP of both eras, with answers matched to their requests.
 
 mod answered;
 mod changes;
@@ -21,13 +21,13 @@ pub use self::{
 };
 use super::{DecodeLimits, jsonrpc::Envelope};
 
-/// Longest method, tool name, prompt name or URI of a request, bytes: they are kept while it waits.
+/// Longest method, tool name, prompt name or URI of a request, bytes; it is kept until the request is answered.
 const LONGEST_NAME: usize = 8 << 10;
 
 /// Longest id of a request, bytes.
 const LONGEST_ID: usize = 1 << 10;
 
-/// The requests so far, of both sides.
+/// The requests of both sides so far.
 #[derive(Debug)]
 pub struct Dialogue {
     limits: DecodeLimits,
@@ -36,22 +36,22 @@ pub struct Dialogue {
     asks: Pending<ServerRequestKind>,
     tasks: Tasks,
     changes: Changes,
-    /// Of the client's latest request: what a server says unasked is in the same.
+    /// The era of the client's latest request; it applies to unrequested messages of the server.
     era: Era,
 }
 
-/// A message that was understood.
+/// A decoded message.
 #[derive(Debug)]
 pub struct DecodedMessage<'a> {
     /// The message.
     pub message: Message<'a>,
-    /// The shape the result must have, whatever is decided about the message.
+    /// The shape that the result must have, whatever the verdict on the message.
     pub shape: ResultShape,
-    /// The state change that follows when the message is forwarded.
+    /// The state change when the message is forwarded.
     pub sequel: ForwardEffect,
 }
 
-/// The kind of result that must stand in an answer.
+/// The kind of result that an answer must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultShape {
     /// The result of a call, which can report a failure itself.
@@ -60,7 +60,7 @@ pub enum ResultShape {
     Other,
 }
 
-/// The state change that follows when a message is forwarded: [`Dialogue::went_on`] applies it.
+/// A state change when a message is forwarded: [`Dialogue::went_on`] applies it.
 #[derive(Debug)]
 pub enum ForwardEffect {
     /// Nothing.
@@ -78,9 +78,9 @@ pub enum ForwardEffect {
         /// The tool that was called.
         tool: Box<str>,
     },
-    /// The server has said of which lists' changes it will tell.
+    /// The server has announced of which lists it will report changes.
     Announced(BTreeSet<ListKind>),
-    /// The client's request has opened a stream on which changes of these lists are told.
+    /// The client's request has opened a stream on which changes of these lists are reported.
     Opened(RequestId, BTreeSet<ListKind>),
 }
 
@@ -95,7 +95,7 @@ pub struct PendingClientRequest {
     parent: Option<Box<str>>,
 }
 
-/// The purpose of a request, as far as its answer is read by it.
+/// The purpose of a request, as far as decoding its answer needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// `initialize`, `server/discover`.
@@ -104,11 +104,11 @@ enum Purpose {
     List(ListPage),
     /// One entry of a list, or one directory of it.
     Part,
-    /// `tools/call`; as a task of 2025-11-25 if that was asked for.
+    /// `tools/call`; as a task of 2025-11-25 if the client requested one.
     Call(Manner),
-    /// `tasks/result`: it is answered as the call would have been.
+    /// `tasks/result`: the answer is that of the call.
     TaskResult,
-    /// `tasks/get`: a finished task can have the call's result in it.
+    /// `tasks/get`: the status of a finished task can contain the call's result.
     TaskStatus,
     Other,
 }
@@ -128,21 +128,21 @@ enum Manner {
 /// A message that cannot be understood, or may not be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidMessage {
-    /// The message is not what its method or request demands.
+    /// The message is not what its method, or its request, requires.
     Invalid(&'static str),
     /// A request that cannot wait for its answer.
     Refused(&'static str),
-    /// An answer to something that was not asked, or was answered.
+    /// An answer to a request that was not made, or was answered already.
     Unasked,
 }
 
 impl Dialogue {
-    /// A dialogue in which nothing was said yet.
+    /// Returns a dialogue without messages.
     pub const fn new(limits: DecodeLimits) -> Self {
         Self::with(limits, AnsweredRequests::NONE)
     }
 
-    /// A dialogue over channels that come and go: what was said on one of them can be said again on another.
+    /// Returns a dialogue over channels that come and go: an answer on one of them can be repeated on another.
     pub const fn with_repetitions(limits: DecodeLimits) -> Self {
         Self::with(limits, AnsweredRequests::LATEST)
     }
@@ -159,12 +159,12 @@ impl Dialogue {
         }
     }
 
-    /// Understands a message of one side, sent under a revision of `era` or one that it tells itself. What an answer
-    /// answers waits no longer.
+    /// Decodes a message of one side, sent under a revision of `era`, or under one that the message itself names. The
+    /// request that it answers no longer waits.
     ///
     /// # Errors
     ///
-    /// Returns an error if it has no meaning, or may not be sent now.
+    /// Returns an error if the message has no meaning, or may not be sent now.
     pub fn read<'a>(
         &mut self,
         side: Side,
@@ -177,7 +177,7 @@ impl Dialogue {
         }
     }
 
-    /// A message of one side went on; `id` is its own.
+    /// Notes that a message of one side was forwarded; `id` is its own id.
     pub fn went_on(&mut self, now: Timestamp, side: Side, id: Option<RequestId>, sequel: ForwardEffect) {
         match (sequel, id) {
             (ForwardEffect::Answer(request), Some(id)) => {
@@ -196,8 +196,8 @@ impl Dialogue {
         }
     }
 
-    /// Stops waiting for the answer to `side`'s request with this id, because no answer can come any more.
-    /// Returns whether a request was waiting; its sender is then to be told.
+    /// Stops waiting for the answer to a request that `side` would have answered, because none can come any more.
+    /// Returns whether the request was waiting; the caller then has to tell its sender.
     pub fn give_up(&mut self, side: Side, id: &RequestId) -> bool {
         match side {
             Side::Client => self.asks.take(id).is_some(),
@@ -216,13 +216,13 @@ impl Dialogue {
         !timeout.is_zero() && self.requests.is_late(now, timeout, id)
     }
 
-    /// Returns whether a request of the client has waited too long. If so, it waits no longer.
+    /// Returns whether a request of the client has waited too long, and stops waiting for its answer if so.
     pub fn expires(&mut self, now: Timestamp, id: &RequestId) -> bool {
         let timeout = self.limits.request_timeout;
         !timeout.is_zero() && self.requests.expires(now, timeout, id)
     }
 
-    /// A request of the client is no longer waited for where it was made; its answer can come on another channel.
+    /// Notes that a request of the client no longer waits on its channel; its answer can come on another one.
     pub fn leave(&mut self, id: &RequestId) {
         if let Some((at, request)) = self.requests.take(id) {
             self.answered.remember(id, at, &request);
@@ -234,7 +234,7 @@ impl Dialogue {
         self.requests.is_any_awaited()
     }
 
-    /// Every request of `side` that waits. They wait no longer.
+    /// Returns all waiting requests of `side`, and stops waiting for them.
     pub fn abandon(&mut self, side: Side) -> Vec<RequestId> {
         match side {
             Side::Client => self.requests.drain(),
@@ -242,7 +242,7 @@ impl Dialogue {
         }
     }
 
-    /// Requests of `side` that have waited too long. They wait no longer.
+    /// Returns the requests of `side` that have waited too long, and stops waiting for them.
     pub fn expire(&mut self, now: Timestamp, side: Side) -> Vec<RequestId> {
         let timeout = self.limits.request_timeout;
         if timeout.is_zero() {
@@ -256,14 +256,13 @@ impl Dialogue {
 }
 
 impl PendingClientRequest {
-    /// Returns whether it asks the same as another, so that an answer to the one is read as an answer to the
-    /// other.
+    /// Returns whether an answer to this request would be read like an answer to the other.
     fn asks_like(&self, other: &Self) -> bool {
         self.question == other.question && self.purpose == other.purpose && self.era == other.era
     }
 }
 
-/// Methods of MCP that are requests; some servers run them although there is no id.
+/// Returns whether a method of MCP is a request; some servers run requests even without an id.
 fn is_request(method: &str) -> bool {
     const NAMESPACES: [&str; 12] = [
         "completion/",

@@ -20,7 +20,7 @@ use super::{
     is_request, is_too_long,
 };
 
-/// Most items on a page of a list. No client could use as many.
+/// Most items on a page of a list; no client could use more.
 const MOST_ITEMS: usize = 1 << 16;
 
 /// The members of a skill's entry.
@@ -48,8 +48,8 @@ impl Dialogue {
         }
     }
 
-    /// If an answer with this id is the first page of a list of this kind, its request waits no longer, and
-    /// the era and trace of that request are returned.
+    /// If an answer with this id is the first page of a list of this kind, stops waiting for it, and returns the era
+    /// and trace of its request.
     pub fn lists(&mut self, id: &RequestId, kind: ListKind) -> Option<(Era, Trace<'static>)> {
         let asks = |request: &PendingClientRequest| {
             request.purpose == Purpose::List(ListPage::First)
@@ -62,8 +62,8 @@ impl Dialogue {
         Some((request.era, trace(&mut request)))
     }
 
-    /// Returns the request that an answer belongs to: one that waits, or one that was answered and may be
-    /// answered again.
+    /// Returns the request that an answer belongs to: one that waits, or one that was answered and may be answered
+    /// again.
     fn asked(&mut self, id: &RequestId) -> Result<(Timestamp, PendingClientRequest), InvalidMessage> {
         let Some((at, request)) = self.requests.take(id) else {
             return self.answered.again(id).ok_or(InvalidMessage::Unasked);
@@ -94,7 +94,7 @@ impl Dialogue {
         if is_too_long(id) || method.len() > LONGEST_NAME {
             return Err(InvalidMessage::Refused("its id or method is too long"));
         }
-        // A reader that takes another spelling would show what nobody looked at.
+        // A reader that accepts another spelling would show members that were not inspected.
         const QUESTION: [&str; 4] = ["mode", "url", "message", "requestedSchema"];
         let is_misspelled = |params: Value<'_>| params.pick(QUESTION).is_none();
         if ask == ServerRequestKind::Elicitation && params.is_some_and(is_misspelled) {
@@ -252,7 +252,7 @@ fn result<'a>(
         _ => ForwardEffect::Nothing,
     };
     let shape = match (request.purpose, kind) {
-        // A client that wanted a task takes nothing else but an error.
+        // A client that requested a task accepts only a task or an error.
         (Purpose::Call(Manner::Task), ResultKind::Task) => ResultShape::Other,
         (Purpose::Call(_) | Purpose::TaskResult, _) => ResultShape::Call,
         (
@@ -283,7 +283,7 @@ fn kind(result: Value<'_>, purpose: Purpose) -> Result<ResultKind, InvalidMessag
     let failed = |is_error: Option<Value<'_>>| is_error.is_some_and(Value::is_true);
     Ok(match (result_type.and_then(Value::string).as_deref(), purpose) {
         (Some("input_required"), _) => ResultKind::InputRequired,
-        // A task's status, and whatever a lenient client takes for the other.
+        // A task's status, and any result in which a lenient client would see requests for input.
         _ if requests.is_some_and(|requests| !requests.is_null()) => ResultKind::InputRequired,
         (Some("task"), _) => ResultKind::Task,
         (_, Purpose::Call(Manner::Task)) if task.is_some_and(Value::is_object) => ResultKind::Task,
@@ -296,7 +296,8 @@ fn kind(result: Value<'_>, purpose: Purpose) -> Result<ResultKind, InvalidMessag
     })
 }
 
-/// The id of a task is in the result itself since 2026-07-28, one level deeper before.
+/// Returns the effect of a result that is a task. Its id is in the result itself since 2026-07-28, one level deeper
+/// before.
 fn became_task(result: Value<'_>, tool: &str) -> ForwardEffect {
     let flat = result.member("taskId");
     let id = flat.or_else(|| result.member("task")?.member("taskId"));
@@ -350,7 +351,7 @@ fn listing(result: Value<'_>, kind: ListKind, page: ListPage) -> Result<Listing<
     })
 }
 
-/// The result of `skills/get`: the entry of the skill that was asked for.
+/// Reads the result of `skills/get`: the entry of the requested skill.
 fn skill<'a>(result: Value<'a>, asked: &str) -> Result<Listing<'a>, InvalidMessage> {
     let [skill] = result.pick_of_result(["skill"]).ok_or(MISSPELLED)?;
     let skill = skill.ok_or(InvalidMessage::Invalid("the skill is missing"))?;
@@ -379,7 +380,7 @@ fn introduction(result: Value<'_>) -> Result<Introduction<'_>, InvalidMessage> {
     let [instructions, info] = result
         .pick_of_result(["instructions", "serverInfo"])
         .ok_or(MISSPELLED)?;
-    // Read by its one name: nothing is decided by it, and some servers send `meta: null` beside it.
+    // `_meta` is read by its exact name only: no decision depends on it, and some servers also send `meta: null`.
     let meta = result.member("_meta");
     let instructions = match instructions {
         Some(value) if !value.is_null() => Some(

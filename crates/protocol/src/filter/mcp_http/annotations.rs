@@ -9,30 +9,30 @@ use crate::decode::json::{DEEPEST, Doubt, LoneSurrogate, Scanner, Value, ValueKi
 /// The key that marks a property of a schema.
 const MARK: &str = "x-mcp-header";
 
-/// Most headers of one tool that are known; of one with more none are.
+/// Most headers of one tool; of a tool with more, none is used.
 const MOST_HEADERS: usize = 64;
 
-/// A longer definition is not searched: a schema is walked once for each of its levels.
+/// Longest definition that is searched, bytes: a schema is walked once for each of its levels.
 const LONGEST: usize = 1 << 20;
 
-/// An argument that stands in a header too.
+/// An argument that is repeated in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Annotation {
-    /// The header's name behind `Mcp-Param-`, in lower case.
+    /// The header's name after `Mcp-Param-`, in lower case.
     pub(super) header: Box<str>,
-    /// Names of members, from the arguments down, as JSON writes them.
+    /// The names of the members that lead from the arguments to it, as JSON writes them.
     pub(super) path: Vec<Box<str>>,
 }
 
 impl Annotation {
-    /// Returns the size to be remembered, in bytes.
+    /// Returns the bytes that remembering it takes.
     pub(super) fn len(&self) -> usize {
         self.header.len() + self.path.iter().map(|name| name.len()).sum::<usize>()
     }
 }
 
-/// Those of the tool that `definition` defines; none where they break the rules: no client of the protocol sends headers
-/// for such a tool.
+/// Returns the annotations of the tool that `definition` defines; none if they break the rules, because clients that
+/// follow the protocol send no headers for such a tool.
 pub(super) fn annotations(definition: RawJson<'_>) -> Vec<Annotation> {
     let text = definition.as_str();
     if text.len() > LONGEST || !may_have(text) {
@@ -45,7 +45,7 @@ pub(super) fn annotations(definition: RawJson<'_>) -> Vec<Annotation> {
     if scan.doubt < Doubt::Name {
         return of_tool(scan.document.root());
     }
-    // A mark can be written with an escape.
+    // The mark can be written with an escape.
     let anew = canonical(scan.document);
     let mut scanner = Scanner::new(DEEPEST);
     match scanner.scan(anew.as_bytes(), LoneSurrogate::Refuse) {
@@ -54,7 +54,7 @@ pub(super) fn annotations(definition: RawJson<'_>) -> Vec<Annotation> {
     }
 }
 
-/// Returns whether there can be an annotation in a text. Names may have escapes in them, which are rare.
+/// Returns whether a text can have an annotation. Names may have escapes, which are rare.
 fn may_have(text: &str) -> bool {
     text.contains(MARK) || text.contains("\\u")
 }
@@ -77,9 +77,9 @@ fn of_tool(tool: Value<'_>) -> Vec<Annotation> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SchemaPlace {
     Root,
-    /// Behind names of properties alone: its value is at one place in the arguments, or nowhere.
+    /// Only below names of properties: its value has one place in the arguments, or none.
     Property,
-    /// In a list, a choice, a definition: it has no one value.
+    /// In a list, a choice or a definition: it has no single value.
     Elsewhere,
 }
 
@@ -90,7 +90,7 @@ struct FoundAnnotations {
 }
 
 impl FoundAnnotations {
-    /// Walks a schema and those in it: as deep as the text, which is capped.
+    /// Walks a schema and those in it: as deep as the text, whose depth is limited.
     fn schema<'t>(&mut self, schema: Value<'t>, place: SchemaPlace, path: &mut Vec<&'t str>) {
         for member in schema.members() {
             match member.name {
@@ -107,7 +107,7 @@ impl FoundAnnotations {
                         self.schema(named.value, SchemaPlace::Elsewhere, path);
                     }
                 }
-                // Values, no schemas.
+                // The members are values, not schemas.
                 "const" | "default" | "enum" | "examples" => {}
                 _ if member.value.kind() == ValueKind::Array => {
                     for item in member.value.items() {
@@ -128,7 +128,7 @@ impl FoundAnnotations {
         };
         match kind.as_deref() {
             Some("string" | "integer" | "boolean") => {}
-            // Not allowed, as each language writes them in its own way; yet some send them.
+            // Numbers are not allowed, because each language formats them differently; yet some clients send them.
             Some("number") => return,
             Some(_) | None => {
                 self.is_broken = true;
@@ -152,7 +152,7 @@ impl SchemaPlace {
     }
 }
 
-/// Of two members with one name the last one counts.
+/// Returns the last of the members with this name: readers use the last one.
 fn last<'t>(object: Value<'t>, name: &str) -> Option<Value<'t>> {
     let members = object.members().filter(|member| member.name == name);
     members.last().map(|member| member.value)

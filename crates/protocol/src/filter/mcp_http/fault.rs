@@ -1,8 +1,8 @@
-//! Faults: reasons why a response does not pass as it came.
+//! Faults: reasons why a response is not forwarded unchanged.
 
 use crate::rewrite;
 
-/// The body of an answer with this status to nobody's request in particular.
+/// Returns the body of an error with this status that belongs to no particular request.
 pub fn error_body(status: u16, cause: &str) -> String {
     let fault = match status {
         504 => rewrite::RefusalReason::Timeout,
@@ -26,10 +26,10 @@ impl ResponseFault {
     }
 }
 
-/// The reason why a response does not pass as it came.
+/// The reason why a response is not forwarded unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseFault {
-    /// The response is longer than what is held.
+    /// The response is longer than the limit.
     #[error("the server's answer is longer than {limit} bytes")]
     TooLong {
         /// The limit.
@@ -38,10 +38,10 @@ pub enum ResponseFault {
     /// The response is not a message.
     #[error("the server's answer is no JSON-RPC message")]
     NoMessage,
-    /// Its head says that it is to be read as something else than UTF-8.
+    /// The headers of the response declare a charset other than UTF-8.
     #[error("the server's answer names another charset than UTF-8")]
     Charset,
-    /// The server names an address for messages that is not its own.
+    /// The server gives an address for messages that is not its own.
     #[error("the server wants messages sent to another place: {cause}")]
     Endpoint {
         /// The defect.
@@ -50,7 +50,7 @@ pub enum ResponseFault {
     /// The response does not come within the time that the client's request may wait.
     #[error("no answer came in time")]
     Late,
-    /// The response does not come, or not to its end.
+    /// The response does not come, or not completely.
     #[error("{cause}")]
     Broken {
         /// The cause.

@@ -24,10 +24,10 @@ const NAME: &str = "Mcp-Name";
 /// The prefix of headers that carry arguments.
 pub(super) const PARAM: &str = "Mcp-Param-";
 
-/// A revision is not longer.
+/// Longest revision, bytes.
 const LONGEST_VERSION: usize = 64;
 
-/// The revision from which on a body is one message.
+/// The first revision in which a body is one message.
 const NO_BATCHES: &str = "2025-06-18";
 
 /// The headers of a request that repeat parts of its body.
@@ -37,11 +37,11 @@ pub struct Head<'a> {
     method: SingleHeader<'a>,
     name: SingleHeader<'a>,
     content_type: SingleHeader<'a>,
-    /// Names behind the prefix, and values.
+    /// Names after the prefix, with values.
     params: Vec<(&'a str, &'a [u8])>,
 }
 
-/// A header that may be there once.
+/// A header that may occur once.
 #[derive(Clone, Copy, Debug, Default)]
 enum SingleHeader<'a> {
     #[default]
@@ -58,7 +58,7 @@ impl<'a> SingleHeader<'a> {
         };
     }
 
-    /// The header called `name`, if it is there.
+    /// Returns the value of the header called `name`, if it occurs.
     fn value(self, name: &str) -> Result<Option<&'a [u8]>, String> {
         match self {
             Self::Missing => Ok(None),
@@ -85,7 +85,7 @@ impl<'a> SingleHeader<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Those among all headers of a request, each as often as it is there.
+    /// Collects these headers from all headers of a request, which may repeat.
     pub fn of(fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
         let mut head = Self::default();
         for (name, value) in fields {
@@ -104,7 +104,7 @@ impl<'a> Head<'a> {
         head
     }
 
-    /// The revision it says the request is written under; `None` where it says none, or cannot be read.
+    /// Returns the revision that the headers give; `None` if they give none, or it cannot be read.
     pub fn version(&self) -> Option<&'a str> {
         match self.version {
             SingleHeader::Once(value)
@@ -116,18 +116,18 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The era of that revision.
+    /// Returns the era of that revision.
     pub fn era(&self) -> Era {
         self.version().map_or(Era::Handshake, era_of)
     }
 
-    /// Headers with arguments: names behind their prefix, and values.
+    /// Returns the headers with arguments: names after their prefix, and values.
     pub(super) fn params(&self) -> &[(&'a str, &'a [u8])] {
         &self.params
     }
 
-    /// Returns the reason why the body may not be read as UTF-8: a server that assumes another encoding reads
-    /// another message.
+    /// Returns the reason why the body may not be read as UTF-8, if there is one: a server that assumes another
+    /// encoding would read another message.
     pub(super) fn objection_to_charset(&self) -> Option<String> {
         match self.content_type.plain(CONTENT_TYPE) {
             Ok(Some(value)) if !is_utf8(value) => {
@@ -138,7 +138,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Returns the reason why an array of messages may not come with these headers.
+    /// Returns the reason why an array of messages may not have these headers, if there is one.
     pub(super) fn objection_to_batch(&self, batch: Value<'_>) -> Option<String> {
         let version = match self.version.plain(PROTOCOL_VERSION) {
             Ok(version) => version,
@@ -164,7 +164,7 @@ impl<'a> Head<'a> {
         ))
     }
 
-    /// Checks that the headers say what a message does; `known` are the arguments of the tool that stand in headers.
+    /// Checks that the headers agree with the message; `known` are the arguments of the tool that headers repeat.
     ///
     /// # Errors
     ///
@@ -246,7 +246,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Returns whether a content type leaves a text UTF-8, or what is the same.
+/// Returns whether a content type allows reading the text as UTF-8.
 pub(super) fn is_utf8(content_type: &str) -> bool {
     let lower = content_type.to_ascii_lowercase();
     let mut charsets = lower
@@ -272,7 +272,7 @@ fn is_demanded(era: Era, applies: bool) -> bool {
     era == Era::Stateless && applies
 }
 
-/// Compares what a header says with what the body does.
+/// Compares a header with the body.
 fn compare(header: &str, value: Option<&str>, body: Option<&str>, is_required: bool) -> Result<(), String> {
     match (value, body) {
         (Some(value), Some(body)) if value == body => Ok(()),
@@ -282,7 +282,7 @@ fn compare(header: &str, value: Option<&str>, body: Option<&str>, is_required: b
     }
 }
 
-/// The parameter by which a request is named in a header, and whether that has to be there.
+/// Returns the parameter that a header repeats for this method, and whether the header is required.
 fn name_of(method: &str) -> (Option<&'static str>, bool) {
     match method {
         "tools/call" | "prompts/get" => (Some("name"), true),
@@ -295,7 +295,7 @@ fn name_of(method: &str) -> (Option<&'static str>, bool) {
     }
 }
 
-/// The revision that a message tells.
+/// Returns the revision that a message gives.
 pub(in crate::filter) fn version(message: Value<'_>) -> Option<String> {
     let meta = last(last(message, "params")?, "_meta")?;
     Some(last(meta, VERSION)?.string()?.into_owned())
@@ -305,7 +305,7 @@ fn era_told(message: Value<'_>) -> Era {
     version(message).map_or(Era::Handshake, |version| era_of(&version))
 }
 
-/// Of two members with one name the last one counts.
+/// Returns the last of the members with this name: readers use the last one.
 pub(in crate::filter) fn last<'t>(object: Value<'t>, name: &str) -> Option<Value<'t>> {
     let members = object.members().filter(|member| member.name == name);
     members.last().map(|member| member.value)
@@ -316,12 +316,12 @@ pub(super) fn at<'t>(arguments: Value<'t>, path: &[Box<str>]) -> Option<Value<'t
     path.iter().try_fold(arguments, |value, name| last(value, name))
 }
 
-/// The value of the header that repeats an argument; `None` where none can.
+/// Returns the value of the header that repeats an argument; `None` if no header can.
 pub(super) fn header_value(argument: Value<'_>) -> Option<String> {
     scalar(argument).map(|text| encode(&text))
 }
 
-/// An argument as a header says it.
+/// Returns an argument in the form that a header has.
 pub(super) fn scalar(argument: Value<'_>) -> Option<String> {
     match argument.kind() {
         ValueKind::String => argument.string().map(|text| text.into_owned()),
@@ -330,7 +330,7 @@ pub(super) fn scalar(argument: Value<'_>) -> Option<String> {
     }
 }
 
-/// Returns whether a header says what an argument is; numbers by their value.
+/// Returns whether a header has the value of an argument; numbers are compared by value.
 pub(super) fn says(value: &str, argument: Value<'_>) -> bool {
     let Some(text) = scalar(argument) else {
         return false;

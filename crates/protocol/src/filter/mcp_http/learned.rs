@@ -1,5 +1,5 @@
-//! Knowledge about a server that outlives a session: the arguments its tools want in headers, and the tasks
-//! that calls became. Since 2026-07-28 every request is a session of its own.
+//! Knowledge about a server that outlives a session: the arguments that its tools want in headers, and the tasks that
+//! calls became. Since 2026-07-28 every request is its own session.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ const MOST_TOOLS: usize = 1 << 10;
 /// The largest size remembered of one tool, in bytes.
 const LONGEST: usize = 8 << 10;
 
-/// The knowledge shared by all sessions of one caller at one server. Clones share it.
+/// The knowledge that all sessions of one client with one server share. Clones share it too.
 #[derive(Clone, Debug, Default)]
 pub struct ServerKnowledge(Arc<Mutex<KnowledgeState>>);
 
@@ -40,17 +40,17 @@ impl Default for KnowledgeState {
 }
 
 impl ServerKnowledge {
-    /// The headers that a tool wants, as far as a list said so.
+    /// Returns the headers that a tool wants, if it was listed.
     pub(super) fn annotations(&self, tool: &str) -> Option<Arc<[Annotation]>> {
         self.lock().tools.get(tool).cloned()
     }
 
-    /// The tool whose call became this task.
+    /// Returns the tool whose call became this task.
     pub(super) fn tool(&self, task: &str) -> Option<Box<str>> {
         self.lock().tasks.tool(task).map(Box::from)
     }
 
-    /// Takes note of what a server says.
+    /// Learns from a message of the server.
     pub(super) fn hear(&self, message: &Message<'_>) {
         let Content::Server(said) = &message.content else {
             return;
@@ -71,7 +71,7 @@ impl ServerKnowledge {
     }
 
     fn lock(&self) -> MutexGuard<'_, KnowledgeState> {
-        // Every change is one insertion or removal: what a panic left is whole.
+        // Every change is one insertion or removal, so the state is valid even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -95,7 +95,7 @@ impl KnowledgeState {
     }
 }
 
-/// The task that a call became, and the tool that was called.
+/// Returns the task that a call became, and the tool that was called.
 fn became_task(answer: &Answer<'_>) -> Option<(String, Box<str>)> {
     let ClientRequestKind::Call { tool: Some(tool) } = &answer.to.what else {
         return None;

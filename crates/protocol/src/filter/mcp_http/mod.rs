@@ -1,8 +1,8 @@
-//! MCP over HTTP: a request whole, a response as it comes.
+//! MCP over HTTP: requests when they are complete, responses as they arrive.
 //!
-//! A post that cannot be parsed strictly, or contradicts its headers, never reaches the server. The server's answer is
-//! judged message by message, wherever a message stands: in a JSON body, in an event of a stream, in the text of an
-//! error that clients pass to the model. Comments, `retry:` and empty events pass as they come.
+//! A post that cannot be parsed strictly, or contradicts its headers, never reaches the server. The server's response
+//! is judged message by message, wherever the message is: in a JSON body, in an event of a stream, or in the text of an
+//! error that clients pass to the model. Comments, `retry:` and empty events pass unchanged.
 
 mod annotations;
 mod fault;
@@ -47,20 +47,20 @@ use crate::{
     rewrite::{self, refusal},
 };
 
-/// The requests and answers of one session at one server: of one `Mcp-Session-Id`, of one stream of the
-/// earlier transport, or of one request where there are no sessions.
+/// The requests and answers of one session with one server: of one `Mcp-Session-Id`, of one stream of the earlier
+/// transport, or of one request if there are no sessions.
 #[derive(Debug)]
 pub struct HttpSession {
     limits: DecodeLimits,
     reader: TextReader,
     learned: ServerKnowledge,
     own: OwnRequests,
-    /// Everything is answered on one stream.
+    /// True if all answers come on one stream.
     is_legacy: bool,
 }
 
 impl HttpSession {
-    /// A session in which nothing was said yet. Sessions of one caller at one server share what they have `learned`.
+    /// Returns a session without messages. Sessions of one client with one server share what they have `learned`.
     pub fn new(limits: DecodeLimits, learned: ServerKnowledge) -> Self {
         Self {
             limits,
@@ -71,7 +71,7 @@ impl HttpSession {
         }
     }
 
-    /// A session of the transport of 2024-11-05, in which all answers come on the stream it began with.
+    /// Returns a session of the transport of 2024-11-05, in which all answers come on its first stream.
     pub fn legacy(limits: DecodeLimits, learned: ServerKnowledge) -> Self {
         Self {
             is_legacy: true,
@@ -79,7 +79,7 @@ impl HttpSession {
         }
     }
 
-    /// Handles a client's post as [`Self::post`] does, unless it needs lists and calls tools that are on none.
+    /// Handles a client's post as [`Self::post`] does, unless it needs lists and calls unlisted tools.
     ///
     /// # Errors
     /// Returns these tools. Nothing of the post was judged then.
@@ -100,8 +100,8 @@ impl HttpSession {
         Ok(self.post(now, post.head, post.body, arbiter, out))
     }
 
-    /// Handles a client's post: its headers, and its body to the end. In a session of the transport of
-    /// 2024-11-05, `out` can afterwards have something for the client, to be written to its stream.
+    /// Handles a client's post: its headers and its complete body. In a session of the transport of 2024-11-05, `out`
+    /// can afterwards have bytes for the client's stream.
     pub fn post(
         &mut self,
         now: Timestamp,
@@ -143,22 +143,22 @@ impl HttpSession {
         posted
     }
 
-    /// Returns whether a call is held; one that its client took back is not.
+    /// Returns whether a call is held; one that its client cancelled is not.
     pub fn holds(&self, held_call: &str) -> bool {
         self.reader.held.holds(held_call)
     }
 
-    /// Holds a call no longer: it is posted again, or its client has left.
+    /// Stops holding a call: it is posted again, or its client has disconnected.
     pub fn release(&mut self, held_call: &str) {
         self.reader.held.release(held_call);
     }
 
-    /// Returns the progress notification to the client of a held call that is due, if one is.
+    /// Returns the progress notification for the client of a held call, if one is due.
     pub fn progress(&mut self, now: Timestamp, held_call: &str) -> Option<String> {
         self.reader.held.progress_of(now, held_call)
     }
 
-    /// Turns down what the server has waited for longer than allowed, if there is such a limit.
+    /// Refuses the requests of the server that have waited longer than allowed, if there is such a limit.
     pub fn expire(&mut self, now: Timestamp, out: &mut HttpOutput) {
         for id in self.reader.dialogue.expire(now, Side::Server) {
             let cause = "no answer came in time";
@@ -168,8 +168,8 @@ impl HttpSession {
     }
 }
 
-/// Moves our own answers to the stream if all answers are sent there: clients do not look for one in the
-/// response to a post.
+/// Moves mcpmon's own answers to the stream if all answers are sent there: clients do not expect one in the response to
+/// a post.
 fn on_the_stream(posted: PostDecision, out: &mut HttpOutput) -> PostDecision {
     match posted {
         PostDecision::Forward(mut forward) => {

@@ -2,12 +2,12 @@
 
 use mcpmon_model::Incident;
 
-/// Bytes to be sent, messages to be posted, and what happened.
+/// Bytes to send, messages to post, and incidents.
 #[derive(Debug, Default)]
 pub struct HttpOutput {
     /// Bytes that continue the response to the client.
     pub to_client: Vec<u8>,
-    /// Messages for the server that nobody has posted yet: how something it asked was turned down.
+    /// Messages that still have to be posted to the server: the refusals of its requests.
     pub to_server: Vec<String>,
     /// Incidents that are not part of a message.
     pub incidents: Vec<Incident>,

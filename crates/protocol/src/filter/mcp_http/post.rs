@@ -22,17 +22,17 @@ use crate::{
 
 /// The method that opens a session.
 const INITIALIZE: &str = "initialize";
-/// The method that opens a stream on which a server tells of changes.
+/// The method that opens a stream on which the server reports changes.
 const LISTEN: &str = "subscriptions/listen";
 
-/// A request of a client with a body, whole.
+/// A complete request of a client with a body.
 #[derive(Clone, Copy, Debug)]
 pub struct Post<'p> {
     /// The headers that repeat parts of the body.
     pub head: &'p Head<'p>,
     /// The body.
     pub body: &'p [u8],
-    /// Judge it only if every tool that it calls is on a list of the server.
+    /// True if it is to be judged only if every tool that it calls is on a list of the server.
     pub needs_lists: bool,
 }
 
@@ -47,27 +47,27 @@ pub enum PostDecision {
     Forward(Forward),
     /// The request is not forwarded; this is the answer to it.
     Answer(ProxyResponse),
-    /// The request is a call that is held until a person answers the question with this id. It is to be posted again
+    /// The request is a call that is held until a person answers the question with this id. It has to be posted again
     /// then, after [`HttpSession::release`].
     Held(String),
 }
 
-/// A request that goes on.
+/// A request to be forwarded.
 #[derive(Debug)]
 pub struct Forward {
-    /// Its body; `None` for as it came.
+    /// Its body; `None` if the body is unchanged.
     pub body: Option<Vec<u8>>,
-    /// Headers whose values are others than they were, each time one with this name is there, in their order.
+    /// Headers with new values, in the order in which headers of that name occur.
     pub headers: Vec<(String, String)>,
-    /// The state with which its response is read.
+    /// The state for reading its response.
     pub waiting: PendingRequests,
-    /// It opens a session.
+    /// True if it opens a session.
     pub opens_session: bool,
-    /// Its response is a stream on which the server tells of changes.
+    /// True if its response is a stream on which the server reports changes.
     pub opens_stream: bool,
 }
 
-/// A response of ours.
+/// A response of mcpmon itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyResponse {
     /// Its status.
@@ -79,21 +79,20 @@ pub struct ProxyResponse {
 /// The requests that wait for a response.
 #[derive(Debug, Default)]
 pub struct PendingRequests {
-    /// Ids of the requests that went on.
+    /// Ids of the forwarded requests.
     pub(super) asked: Vec<RequestId>,
-    /// Answers that exist already and are to be part of the response.
+    /// Answers that exist already and have to be part of the response.
     pub(super) answers: Vec<String>,
     /// True if the requests came in an array, and are answered in one.
     pub(super) is_batch: bool,
-    /// Tools whose calls became the tasks that are asked for.
+    /// Requests about tasks, each with the tool whose call became the task.
     pub(super) tasks: Vec<(RequestId, Box<str>)>,
-    /// True if what is accepted here is answered on another channel.
+    /// True if answers to accepted requests come on another channel.
     pub(super) elsewhere: bool,
 }
 
 impl PendingRequests {
-    /// Returns whether one of them has waited for its answer here for longer than allowed, if there is such a
-    /// limit.
+    /// Returns whether one of the requests has waited here longer than allowed, if there is such a limit.
     pub fn is_late(&self, now: Timestamp, session: &HttpSession) -> bool {
         let dialogue = &session.reader.dialogue;
         !self.elsewhere && self.asked.iter().any(|id| dialogue.is_late(now, id))
@@ -101,7 +100,7 @@ impl PendingRequests {
 }
 
 impl ProxyResponse {
-    /// The answer to a request whose body is longer than `limit` bytes, and was not read.
+    /// Returns the answer to a request whose body is longer than `limit` bytes, and was not read.
     pub fn too_long(limit: usize) -> Self {
         Self::refused(
             413,
@@ -110,7 +109,7 @@ impl ProxyResponse {
         )
     }
 
-    /// The answer to a request with nobody's id in it.
+    /// Returns the answer to a request without an id.
     pub(super) fn refused(status: u16, fault: RefusalReason, cause: &str) -> Self {
         Self {
             status,
@@ -119,23 +118,23 @@ impl ProxyResponse {
     }
 }
 
-/// A body that a client posted, and what comes of it.
+/// A body that a client posted, and the decisions about it.
 pub(super) struct BodyExit<'h> {
     head: &'h Head<'h>,
     learned: &'h ServerKnowledge,
-    /// Ids of questions of our own, which no client may use meanwhile.
+    /// Ids of mcpmon's own requests, which no client may use meanwhile.
     own: &'h BTreeSet<RequestId>,
     incidents: &'h mut Vec<Incident>,
     goes_on: Option<ForwardedBody>,
     answers: Vec<(String, AnswerReason)>,
     mismatch: Option<String>,
     asked: Vec<RequestId>,
-    /// The id of the message whose turn it is.
+    /// The id of the current message.
     turn: Option<RequestId>,
     annotations: Option<Arc<[Annotation]>>,
     tasks: Vec<(RequestId, Box<str>)>,
     is_batch: bool,
-    /// An answer that nobody waits for was in it.
+    /// True if it contained an answer that matches no request.
     is_unasked: bool,
     opens_session: bool,
     opens_stream: bool,
@@ -176,7 +175,7 @@ impl<'h> BodyExit<'h> {
         }
     }
 
-    /// Decides the body.
+    /// Decides about the body.
     pub(super) fn posted(mut self, body: &[u8]) -> PostDecision {
         self.asked.extend(self.turn.take());
         if let Some(answer) = self.mismatch {
@@ -190,7 +189,7 @@ impl<'h> BodyExit<'h> {
         }
         let Some(goes_on) = self.goes_on else {
             if self.is_unasked && self.head.era() == Era::Stateless {
-                // There are no answers of clients.
+                // In the stateless era clients send no answers.
                 let cause = "an answer to nothing";
                 return PostDecision::Answer(ProxyResponse::refused(400, RefusalReason::Request, cause));
             }
@@ -220,13 +219,13 @@ impl<'h> BodyExit<'h> {
         })
     }
 
-    /// The headers do not say what the body does.
+    /// Notes that headers and body disagree.
     fn disagree(&mut self, id: Option<&RequestId>, cause: String) {
         self.mismatch = Some(mismatch(id, &cause));
         self.incidents.push(Incident::HeaderMismatch { cause });
     }
 
-    /// The tool whose call became the task that a message asks for.
+    /// Returns the tool whose call became the task that a message is about.
     fn task_of(&self, envelope: &Envelope<'_>) -> Option<Box<str>> {
         let Payload::Method { method, params } = &envelope.payload else {
             return None;
@@ -250,7 +249,7 @@ impl<'h> BodyExit<'h> {
     }
 }
 
-/// The response to a request of which nothing goes on.
+/// Builds the response to a request of which nothing is forwarded.
 fn answer(answers: Vec<(String, AnswerReason)>, is_batch: bool) -> ProxyResponse {
     if answers.is_empty() {
         return ProxyResponse {
@@ -318,7 +317,7 @@ impl Exit for BodyExit<'_> {
         let Some(cause) = self.head.objection_to_batch(batch) else {
             return true;
         };
-        // Where there are no batches, an answer is no array either.
+        // If there are no batches, an answer is no array either.
         self.is_batch = false;
         self.answers.push((
             refusal(None, RefusalReason::Request, &cause),

@@ -1,5 +1,5 @@
-//! One JSON text of a conversation: read strictly, judged message by message, and what becomes of it. How texts come
-//! and go is a transport's.
+//! Judgement of one JSON text of a conversation: it is read strictly, judged message by message, and forwarded,
+//! replaced or answered. Transports receive and send the texts.
 
 mod again;
 mod apply;
@@ -12,8 +12,8 @@ use mcpmon_model::{Denial, Incident, Message, RequestId, Verdict};
 pub(super) use self::reader::{ReceivedText, TextReader};
 use crate::decode::{json::Value, jsonrpc::Envelope};
 
-/// Decides what becomes of the messages of a conversation. A function from a message to a verdict is an arbiter that takes
-/// every tool for listed.
+/// The judge of a conversation's messages. A function from a message to a verdict is an arbiter that considers every
+/// tool listed.
 pub trait Arbiter {
     /// Returns the verdict on a message.
     fn decide(&mut self, message: &Message<'_>) -> Verdict;
@@ -24,7 +24,7 @@ pub trait Arbiter {
         true
     }
 
-    /// Returns the verdict on a call that the arbiter wants held and that cannot be, for this reason.
+    /// Returns the verdict on a call that the arbiter wants held and that cannot be held, for this reason.
     fn cannot_hold(&mut self, _message: &Message<'_>, _held_call: &str, cause: &'static str) -> Verdict {
         Verdict::Block(Denial {
             rule: "internal".to_owned(),
@@ -34,7 +34,7 @@ pub trait Arbiter {
         })
     }
 
-    /// The client took a held call back.
+    /// Notes that the client cancelled a held call.
     fn withdrawn(&mut self, _held_call: &str) {}
 }
 
@@ -46,41 +46,41 @@ impl<F: FnMut(&Message<'_>) -> Verdict> Arbiter for F {
 
 /// The destination of decided texts.
 pub(super) trait Exit {
-    /// The text goes on as it came.
+    /// Forwards the text unchanged.
     fn as_it_came(&mut self);
 
-    /// This goes on: in place of the text, or of a message in it for whose answer its receiver waits.
+    /// Forwards this in place of the text, or in place of a message in it whose answer its receiver waits for.
     fn instead(&mut self, text: &str);
 
-    /// This goes back to whoever sent the text.
+    /// Sends this back to the side that sent the text.
     fn answer(&mut self, text: &str, why: AnswerReason);
 
-    /// No answer to this request can come any more: what says so follows.
+    /// Notes that no answer to this request can come any more; the error for its sender follows.
     fn gave_up(&mut self, _id: &RequestId) {}
 
-    /// Returns whether only the ids in a text tell which requests it belongs to. A response that is one text
-    /// belongs to what was posted, whatever stands in it.
+    /// Returns whether only the ids in a text show which requests it belongs to. A response of one text belongs to the
+    /// post, whatever ids are in it.
     fn needs_ids(&self) -> bool {
         true
     }
 
-    /// The text is no message, or a part of it is none.
+    /// Handles a text, or a part of a text, that is no message.
     fn divert(&mut self, what: NonMessage<'_>);
 
-    /// Something happened that no message tells.
+    /// Records an incident that is not part of a message.
     fn incident(&mut self, incident: Incident);
 
-    /// Returns whether an array of messages may come here. If not, whoever sent it was told.
+    /// Returns whether an array of messages may come here. If not, the implementation has answered its sender.
     fn admits_batch(&mut self, _batch: Value<'_>) -> bool {
         true
     }
 
-    /// Returns where a call can be held that comes this way.
+    /// Returns where a call of this text can be held.
     fn hold_place(&self) -> HoldPlace {
         HoldPlace::Nowhere
     }
 
-    /// A call is held that came this way, until a person answers the question with this id.
+    /// Notes that a call of this text is held until a person answers the question with this id.
     fn held(&mut self, _held_call: &str) {}
 
     /// Decides what happens to a message before it is judged.
@@ -89,18 +89,18 @@ pub(super) trait Exit {
     }
 }
 
-/// The place at which a held call waits.
+/// The place where a held call is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HoldPlace {
-    /// Here, with its text.
+    /// The filter keeps the text of the call.
     Filter,
-    /// The transport keeps the whole text that it came in.
+    /// The transport keeps the whole text with the call.
     Transport,
     /// A call cannot be held.
     Nowhere,
 }
 
-/// The reason for an answer of our own.
+/// The reason for an answer of mcpmon itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AnswerReason {
     /// The message was judged and stopped.
@@ -118,13 +118,13 @@ pub(super) enum NonMessage<'t> {
     Part(&'t str),
 }
 
-/// The treatment of a message, whatever the judgement.
+/// The treatment of a message, whatever the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageHandling {
     /// The judgement decides.
     Goes,
-    /// The message is judged, and goes no further.
+    /// The message answers a request of mcpmon itself: it is judged, and not forwarded.
     Ours,
-    /// Nothing: whoever sent it was told.
+    /// The message is dropped; its sender was told.
     Refused,
 }

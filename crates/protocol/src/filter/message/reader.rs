@@ -1,4 +1,4 @@
-//! Text by text: what it is, what is said about it, where it goes.
+//! Reading of texts: parsing, judgement, and forwarding.
 
 use mcpmon_model::{Content, Era, FromServer, Incident, Message, Side, Timestamp, Verdict};
 
@@ -25,19 +25,19 @@ use crate::{
 pub(in crate::filter) struct TextReader {
     limits: DecodeLimits,
     scanner: Scanner,
-    /// Scans what was written anew.
+    /// Scanner for texts that were rewritten.
     second: Scanner,
     pub(in crate::filter) dialogue: Dialogue,
     last_list: LastList,
     pub(in crate::filter) held: HeldMessages,
 }
 
-/// A text that a side said.
+/// A text that one side sent.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::filter) struct ReceivedText<'t> {
     pub(in crate::filter) side: Side,
     pub(in crate::filter) text: &'t [u8],
-    /// The worst that readers may differ about for it to go on as it came.
+    /// The worst doubt with which it may still be forwarded unchanged.
     pub(in crate::filter) borne: Doubt,
     /// The era of the protocol according to the transport; a message can name a later one itself.
     pub(in crate::filter) era: Era,
@@ -55,7 +55,7 @@ impl TextReader {
         }
     }
 
-    /// With lists recognised that come again, by [`Self::read_again`].
+    /// Enables [`Self::read_again`], which recognises lists that come again.
     pub(in crate::filter) fn recognising_lists(self) -> Self {
         Self {
             last_list: LastList::recognised(),
@@ -63,8 +63,7 @@ impl TextReader {
         }
     }
 
-    /// A whole text of a server that it sent before, as far as that was a list: it is not read anew, but judged like
-    /// any other. Whether it was one.
+    /// Judges a whole text that repeats the server's last list, without parsing it again. Returns whether it was one.
     pub(in crate::filter) fn read_again(
         &mut self,
         text: &[u8],
@@ -108,7 +107,7 @@ impl TextReader {
         true
     }
 
-    /// A whole text, not blank.
+    /// Reads and judges a whole text that is not blank.
     pub(in crate::filter) fn read(
         &mut self,
         now: Timestamp,
@@ -146,7 +145,7 @@ impl TextReader {
         }
     }
 
-    /// A text over the limit, which was not kept.
+    /// Handles a text over the limit, which was not kept.
     pub(in crate::filter) fn too_long(&mut self, side: Side, text: &MessageOutline, exit: &mut dyn Exit) {
         let limit = self.limits.max_line;
         exit.incident(Incident::TooLong { side, limit });
@@ -161,7 +160,7 @@ impl TextReader {
     }
 }
 
-/// A text that nobody reads any further.
+/// A text that is not read any further.
 pub(super) struct UnreadMessage<'u> {
     pub(super) side: Side,
     pub(super) outline: &'u MessageOutline,
@@ -171,8 +170,8 @@ pub(super) struct UnreadMessage<'u> {
 }
 
 impl UnreadMessage<'_> {
-    /// Tells the side that waits for an answer that none comes. Where the text does not say for which request, nobody is
-    /// told: an answer to another request is worse than none.
+    /// Tells the side that waits for an answer that none comes. If the text does not show for which request, it tells
+    /// neither side: an answer to another request is worse than none.
     pub(super) fn tell_who_waits(&self, dialogue: &mut Dialogue, exit: &mut dyn Exit) {
         if let Some(id) = self.outline.answered()
             && dialogue.give_up(self.side, id)

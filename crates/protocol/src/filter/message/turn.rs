@@ -20,7 +20,7 @@ use crate::{
     rewrite::{RefusalReason, StoppedMessage, refusal},
 };
 
-/// One text's turn.
+/// The processing of one text.
 pub(super) struct Turn<'r> {
     pub(super) limits: DecodeLimits,
     pub(super) dialogue: &'r mut Dialogue,
@@ -35,7 +35,7 @@ pub(super) struct Turn<'r> {
     pub(super) exit: &'r mut dyn Exit,
 }
 
-/// The form in which a message, or an item of a batch, passes.
+/// The form in which a message, or an item of a batch, is forwarded.
 enum ForwardedMessage<'t> {
     AsIs(Value<'t>),
     Instead(String),
@@ -43,7 +43,7 @@ enum ForwardedMessage<'t> {
 }
 
 impl Turn<'_> {
-    /// A message or a batch; `anew` is what goes on, if nothing in it changes, where the text may not as it came.
+    /// Judges a message or a batch. `anew` is the rewritten text, if the original may not be forwarded as it came.
     pub(super) fn packet(&mut self, document: Document<'_>, anew: Option<&str>) {
         let root = document.root();
         if root.kind() == ValueKind::Array {
@@ -56,7 +56,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A text that is no JSON.
+    /// Handles a text that is no JSON.
     pub(super) fn malformed(&mut self, text: &[u8], malformed: Malformed) {
         let cause = malformed.to_string();
         if self.exit.needs_ids() {
@@ -86,7 +86,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Messages in an array, judged one by one. What is left of them goes on as an array.
+    /// Judges the messages of an array one by one, and forwards the remaining ones as an array.
     fn batch(&mut self, batch: Value<'_>, anew: Option<&str>) {
         if !self.exit.admits_batch(batch) {
             return;
@@ -123,8 +123,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A batch that may not be one. Whoever waits for one of its messages is told, as far as they can be read and
-    /// no more than may wait at all.
+    /// Refuses an array that is no valid batch. The senders of its requests and the receivers of its answers are told,
+    /// as far as the items can be read, and at most as many as may wait.
     fn no_batch(&mut self, batch: Value<'_>, cause: &'static str) {
         let (mut answered, mut untold) = (0, batch.items().next().is_none());
         for item in batch.items() {
@@ -156,7 +156,7 @@ impl Turn<'_> {
         }
     }
 
-    /// One message: read, judged, and dealt with, but for what goes on in its place.
+    /// Reads and judges one message, and handles it except for forwarding. Returns the form in which it is forwarded.
     fn message<'t>(&mut self, value: Value<'t>) -> ForwardedMessage<'t> {
         let envelope = match Envelope::read(value) {
             Ok(envelope) => envelope,
@@ -189,7 +189,7 @@ impl Turn<'_> {
             && self.side == Side::Client
             && let Some(held_call) = self.held.cancel(id)
         {
-            // The server never saw the call.
+            // The server never received the call.
             self.arbiter.withdrawn(&held_call);
             return ForwardedMessage::Nothing;
         }
@@ -251,7 +251,7 @@ impl Turn<'_> {
         (asks && self.held.contains(id)).then_some("another request with this id waits for its answer")
     }
 
-    /// A value that is no message.
+    /// Handles a value that is no message.
     fn invalid(&mut self, value: Value<'_>, invalid: &InvalidEnvelope) {
         let answers = invalid.id.as_ref().filter(|_| !invalid.has_method);
         let awaited = self.give_up(answers, invalid.cause);
@@ -271,7 +271,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A message without a meaning, or at the wrong time.
+    /// Handles a message without a meaning, or at the wrong time.
     fn unfit(&mut self, envelope: &Envelope<'_>, unfit: InvalidMessage, admission: MessageHandling) {
         let id = envelope.id.as_ref();
         match (unfit, self.side, id) {
@@ -288,7 +288,7 @@ impl Turn<'_> {
                 self.unparsable(id, RefusalReason::Request, cause.to_owned());
             }
             (InvalidMessage::Invalid(cause) | InvalidMessage::Refused(cause), Side::Server, _) => {
-                // Its request waits no longer: the dialogue has taken it.
+                // Its request no longer waits: the dialogue has taken it.
                 let answers = !matches!(envelope.payload, Payload::Method { .. });
                 if answers && admission != MessageHandling::Ours {
                     self.exit.instead(&refusal(id, RefusalReason::Answer, cause));
@@ -299,19 +299,19 @@ impl Turn<'_> {
         }
     }
 
-    /// Answers the client, and notes why.
+    /// Answers the client with an error, and records the incident.
     fn unparsable(&mut self, id: Option<&RequestId>, fault: RefusalReason, cause: String) {
         self.refuse(id, fault, &cause);
         self.exit.incident(Incident::Unparsable { cause });
     }
 
-    /// Tells the sender that this cannot go on.
+    /// Tells the sender that the message is not forwarded.
     fn refuse(&mut self, id: Option<&RequestId>, fault: RefusalReason, cause: &str) {
         self.exit
             .answer(&refusal(id, fault, cause), AnswerReason::Refused);
     }
 
-    /// Tells the other side that what it waits for will not come; whether it waited.
+    /// Tells the other side that an answer it waits for will not come. Returns whether it waited.
     fn give_up(&mut self, id: Option<&RequestId>, cause: &str) -> bool {
         let Some(id) = id.filter(|id| self.dialogue.give_up(self.side, id)) else {
             return false;

@@ -1,4 +1,5 @@
-//! Lists that the filter asks for itself: a client that kept one from before may call a tool that nobody here has seen.
+//! Lists that the filter requests itself: a client that kept a list from before may call a tool that was not listed
+//! here.
 
 use std::time::Duration;
 
@@ -17,32 +18,32 @@ use crate::{
 /// The state of a filter that requests lists itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnLists {
-    /// Pages of a list, at most.
+    /// Most pages of one list.
     pub pages: usize,
-    /// Longest time for it.
+    /// Longest time for one list.
     pub time: Duration,
     /// The time after a request during which another unknown tool does not cause one more.
     pub pause: Duration,
 }
 
-/// The lists that a filter asks for itself.
+/// The lists that a filter requests.
 #[derive(Debug)]
 pub(super) struct OwnListRequests {
     bounds: OwnLists,
     pub(super) own: OwnRequests,
     asking: Option<ListRequest>,
-    /// The time the last request ended.
+    /// The time at which the last request ended.
     over: Option<Timestamp>,
 }
 
-/// A list that is asked for.
+/// A list that is being requested.
 #[derive(Debug)]
 struct ListRequest {
     id: RequestId,
     version: Option<String>,
     since: Timestamp,
     pages: usize,
-    /// Nothing comes any more.
+    /// True if the server sends no more.
     is_over: bool,
     /// The client's bytes from the call on.
     held: Vec<u8>,
@@ -67,8 +68,8 @@ impl OwnListRequests {
         self.asking.is_some()
     }
 
-    /// Requests the tools of the server if `line` calls an unknown one, unless they were requested a moment ago. Returns
-    /// whether they are requested: then the line waits, with all lines behind it.
+    /// Requests the tools of the server if `line` calls an unknown one, unless they were requested a moment ago.
+    /// Returns whether they are requested: the line then waits, with all later ones.
     pub(super) fn ask_about(
         &mut self,
         now: Timestamp,
@@ -100,14 +101,15 @@ impl OwnListRequests {
         true
     }
 
-    /// Nothing comes any more: whatever is asked for does not.
+    /// Notes that the server sends no more, so that no list will come.
     pub(super) fn stop(&mut self) {
         if let Some(asking) = &mut self.asking {
             asking.is_over = true;
         }
     }
 
-    /// Asks for the next page, if there is one. What waited for the list, once it is over.
+    /// Requests the next page, if there is one. Returns the bytes that waited for the list, once it is complete or
+    /// given up.
     pub(super) fn settle(
         &mut self,
         now: Timestamp,
@@ -115,7 +117,7 @@ impl OwnListRequests {
         out: &mut StdioOutput,
     ) -> Option<Vec<u8>> {
         let asking = self.asking.as_mut()?;
-        // Nobody waits until a clock that went back is where it was.
+        // If the clock was set back, the wait ends, because it could last very long.
         let is_late = now < asking.since || now.since(asking.since) >= self.bounds.time;
         let may_go_on = !is_late && !asking.is_over;
         match self.own.listed(dialogue, &asking.id) {
@@ -139,7 +141,7 @@ impl OwnListRequests {
     }
 }
 
-/// Asks for a page of tools.
+/// Requests a page of tools.
 fn page(
     own: &mut OwnRequests,
     now: Timestamp,

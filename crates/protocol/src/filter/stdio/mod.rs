@@ -1,4 +1,4 @@
-//! MCP over a server's standard streams: a message a line.
+//! MCP over a server's standard streams: one message per line.
 //!
 //! A client's line that cannot be parsed strictly never reaches the server; a server's line that is not a message never
 //! reaches the client.
@@ -32,12 +32,12 @@ pub struct Filter {
     server: Lines,
     reader: TextReader,
     limits: DecodeLimits,
-    /// Lists that are asked for here, if any are.
+    /// The lists that the filter requests itself, if it does.
     lists: Option<OwnListRequests>,
 }
 
 impl Filter {
-    /// A conversation in which nothing was said yet.
+    /// Returns a filter for a new conversation.
     pub fn new(limits: DecodeLimits) -> Self {
         Self {
             client: Lines::new(limits.max_line),
@@ -48,7 +48,7 @@ impl Filter {
         }
     }
 
-    /// With the server's tools asked for, before a call goes on of one that was on no list.
+    /// Has the server's tools requested before a call of an unlisted tool is forwarded.
     #[must_use]
     pub fn asking_itself(self, bounds: OwnLists) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Filter {
         }
     }
 
-    /// Takes what `side` wrote, cut anywhere, and puts into `out` what is to be written for every line it completes.
+    /// Reads what `side` wrote, cut anywhere, and puts into `out` the output for every line that is complete.
     pub fn push(
         &mut self,
         now: Timestamp,
@@ -109,17 +109,17 @@ impl Filter {
         }
     }
 
-    /// Returns whether what the client says next waits for a list that was asked for here.
+    /// Returns whether the client's next messages wait for a list that the filter requested.
     pub fn is_asking(&self) -> bool {
         self.lists.as_ref().is_some_and(OwnListRequests::is_asking)
     }
 
-    /// Returns whether the client expects an answer to anything that it said.
+    /// Returns whether the client expects an answer to any of its messages.
     pub fn is_answer_awaited(&self) -> bool {
         self.is_asking() || self.reader.dialogue.is_answer_awaited()
     }
 
-    /// Goes on with what waits for a list, if that is over or takes too long.
+    /// Processes the bytes that wait for a list, if the list is complete or takes too long.
     pub fn go_on(&mut self, now: Timestamp, arbiter: &mut dyn Arbiter, out: &mut StdioOutput) {
         let held = self
             .lists
@@ -130,7 +130,8 @@ impl Filter {
         }
     }
 
-    /// `side` writes no more. A line that it did not end goes nowhere: not all readers would take it for one.
+    /// Handles the end of the output of `side`. A line without an end is dropped: not all readers would accept it as a
+    /// line.
     pub fn close(&mut self, side: Side, out: &mut StdioOutput) {
         let lines = match side {
             Side::Client => &mut self.client,
@@ -169,20 +170,20 @@ impl Filter {
         read(&mut self.reader, lists, now, Side::Client, &line, arbiter, out);
     }
 
-    /// Takes the held calls out, whose client waits for none of them any longer: the ids by which persons answer them.
+    /// Takes all held calls, because their client has left. Returns the ids by which persons answer them.
     pub fn take_held(&mut self) -> Vec<String> {
         let held = self.reader.held.drain();
         held.into_iter().map(|(_, held_call)| held_call).collect()
     }
 
-    /// Tells the client that its held calls wait, as often as that is due.
+    /// Sends the client the progress notifications of its held calls that are due.
     pub fn tell_progress(&mut self, now: Timestamp, out: &mut StdioOutput) {
         for progress in self.reader.held.progress(now) {
             out.forward_line(Side::Server, &progress);
         }
     }
 
-    /// The server says nothing any more, for this reason: whatever the client waits for is answered with it.
+    /// Answers every request of the client that waits with `denial`, because the server may not answer any more.
     pub fn turn_away(&mut self, now: Timestamp, denial: &Denial, out: &mut StdioOutput) {
         for id in self.reader.dialogue.abandon(Side::Client) {
             if !self.is_own(&id) {
@@ -198,26 +199,25 @@ impl Filter {
         self.go_on(now, &mut |_: &Message<'_>| Verdict::Block(denial.clone()), out);
     }
 
-    /// Returns whether this was a question of ours, of which nothing will come any more.
+    /// Returns whether this was a request of mcpmon, and stops waiting for it.
     fn is_own(&mut self, id: &RequestId) -> bool {
         self.lists.as_mut().is_some_and(|lists| lists.own.give_up(id))
     }
 
-    /// Tells the client that a list changed because its verdicts did, if the client is told of such changes
-    /// at all.
+    /// Tells the client that a list changed because its verdicts did, if such changes are reported to the client.
     pub fn list_changed(&self, kind: ListKind, out: &mut StdioOutput) {
         for stream in self.reader.dialogue.listeners(kind) {
             out.forward_line(Side::Server, &list_changed(kind, stream.as_ref()));
         }
     }
 
-    /// Gives back memory that only long lines need: nobody has said anything for some time.
+    /// Frees memory that only long lines need, after some time without traffic.
     pub fn shrink(&mut self) {
         self.client.shrink();
         self.server.shrink();
     }
 
-    /// Answers requests that have waited longer than allowed, if there is such a limit. Cheap when there is none.
+    /// Answers requests that have waited longer than allowed, if there is such a limit. Cheap if there are none.
     pub fn expire(&mut self, now: Timestamp, out: &mut StdioOutput) {
         for side in [Side::Client, Side::Server] {
             for id in self.reader.dialogue.expire(now, side) {
@@ -233,7 +233,7 @@ impl Filter {
     }
 }
 
-/// A whole line, with its terminator.
+/// Reads a whole line, with its terminator.
 fn read(
     reader: &mut TextReader,
     lists: Option<&mut OwnListRequests>,
@@ -251,7 +251,7 @@ fn read(
         };
     }
     let lists = lists.filter(|lists| side == Side::Server && lists.is_asking());
-    // An answer to ours is no other's.
+    // While mcpmon waits for its own list, a repeated list may be the answer to it.
     if side == Side::Server
         && lists.is_none()
         && reader.read_again(content, arbiter, &mut LineExit::new(side, line, None, out))

@@ -1,4 +1,4 @@
-//! Anthropic Messages: events of a stream, blocks of a message.
+//! Decoding of Anthropic Messages: events of a stream, blocks of a message.
 
 use std::borrow::Cow;
 
@@ -21,17 +21,17 @@ pub(super) enum Event<'t> {
     Start {
         /// The index of the block.
         index: usize,
-        /// As far as it is known.
+        /// The block, as far as it is known.
         block: Block<'t>,
     },
     /// More of a block.
     Delta {
-        /// Of which.
+        /// The index of the block.
         index: usize,
         /// The delta.
         delta: Delta<'t>,
     },
-    /// A block is whole.
+    /// A block is complete.
     Stop {
         /// The index of the block.
         index: usize,
@@ -43,9 +43,9 @@ pub(super) enum Event<'t> {
     },
     /// The message is over.
     MessageStop,
-    /// The stream is over, for an error.
+    /// The stream ended with an error.
     Error,
-    /// Nothing that could be part of a call.
+    /// An event that cannot be part of a call.
     Other,
 }
 
@@ -53,7 +53,7 @@ impl<'t> Event<'t> {
     /// Reads an event's data.
     ///
     /// # Errors
-    /// Returns an error if it says something about a message, and not what the API says.
+    /// Returns an error if it is about a message and breaks the rules of the API.
     pub(super) fn read(data: Value<'t>) -> Result<Self, ApiViolation> {
         let names = ["type", "index", "message", "content_block", "delta"];
         let [kind, index, message, block, delta] = pick(data, names)?;
@@ -103,11 +103,11 @@ impl<'t> Event<'t> {
 /// A block of a message.
 #[derive(Clone, Debug)]
 pub(super) enum Block<'t> {
-    /// The client is to call a tool.
+    /// The client has to call a tool.
     Call(Call<'t>),
     /// The provider called a tool.
     Called {
-        /// The MCP server; `None` for a tool of the provider's own.
+        /// The MCP server; `None` for a tool of the provider.
         server: Option<Cow<'t, str>>,
         /// The call.
         call: Call<'t>,
@@ -119,7 +119,7 @@ pub(super) enum Block<'t> {
         /// Its tools.
         tools: Vec<Offered<'t>>,
     },
-    /// Text, thinking, a result: nothing that anybody executes.
+    /// Text, thinking or a result, which no side executes.
     Other,
 }
 
@@ -138,7 +138,7 @@ impl<'t> Block<'t> {
     /// Reads a block.
     ///
     /// # Errors
-    /// Returns an error if it is a call whose name cannot be told.
+    /// Returns an error if it is a call whose name is uncertain.
     pub(super) fn read(block: Value<'t>) -> Result<Self, ApiViolation> {
         let names = ["type", "id", "name", "input", "toolset_name", "server_name"];
         let [kind, id, name, input, toolset, server] = pick(block, names)?;
@@ -147,7 +147,7 @@ impl<'t> Block<'t> {
         if kind == "mcp_tool_listing" {
             return Self::listed(block);
         }
-        // What comes to be executed one day will have what a call has.
+        // A new type of executable block is assumed to have the members of a call.
         if !kind.ends_with("tool_use") && input.is_none() {
             return Ok(Self::Other);
         }
@@ -194,11 +194,11 @@ impl<'t> Block<'t> {
 /// The content that a delta adds.
 #[derive(Clone, Debug)]
 pub(super) enum Delta<'t> {
-    /// To a call's input, which is JSON once it is whole.
+    /// A part of a call's input, which is JSON once it is complete.
     Input(Cow<'t, str>),
-    /// To a text, thinking, a signature, citations.
+    /// A part of a text, thinking, a signature or citations.
     Text,
-    /// Nobody knows yet.
+    /// A delta of an unknown type.
     Unknown,
 }
 
@@ -226,17 +226,17 @@ impl<'t> Delta<'t> {
     }
 }
 
-/// A whole message, as far as calls are concerned.
+/// A whole message, as far as it concerns calls.
 #[derive(Clone, Debug)]
 pub(super) struct Message<'t> {
-    /// Its blocks, as they are written, and what they are.
+    /// Its blocks, as written and as decoded.
     pub(super) content: Vec<(Value<'t>, Block<'t>)>,
     /// The reason why it ended.
     pub(super) stop_reason: Option<Value<'t>>,
 }
 
 impl<'t> Message<'t> {
-    /// Reads a message; what is none has no content.
+    /// Reads a message; a value that is no message has no content.
     ///
     /// # Errors
     /// Returns an error if a block cannot be read.
@@ -256,7 +256,7 @@ impl<'t> Message<'t> {
     }
 }
 
-/// Members that decide what something is. Some writers put down everything that is not there as null.
+/// Returns the members that decide the type of a value. Some writers write absent members as null.
 fn pick<'t, const N: usize>(
     object: Value<'t>,
     names: [&str; N],
@@ -271,7 +271,7 @@ fn object(value: Option<Value<'_>>) -> Result<Value<'_>, ApiViolation> {
         .ok_or(ApiViolation("an event lacks what it is about"))
 }
 
-/// SDKs index an array with it: what only some of them take for an integer is none.
+/// Reads an index into an array. SDKs differ in what they accept as an integer, so only plain digits are one.
 fn position(value: Option<Value<'_>>) -> Result<usize, ApiViolation> {
     let digits = value.map_or("", Value::text);
     let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -279,7 +279,7 @@ fn position(value: Option<Value<'_>>) -> Result<usize, ApiViolation> {
     position.ok_or(ApiViolation("an index is no position"))
 }
 
-/// Returns whether an input says no more than that there is none yet.
+/// Returns whether an input is empty, as it is before the stream delivers it.
 fn is_empty(input: Value<'_>) -> bool {
     match input.kind() {
         ValueKind::Null => true,

@@ -1,6 +1,6 @@
-//! Anthropic Messages: text in place of blocks, a reason to stop that fits what is left.
+//! Rewriting of Anthropic Messages: text in place of blocks, and a stop reason that fits the remaining blocks.
 //!
-//! A block is never left out: SDKs count blocks and index them by that.
+//! A block is never left out, because SDKs count blocks and use their index.
 
 use std::ops::Range;
 
@@ -13,8 +13,8 @@ use crate::{
 /// The stop reason of a message in which no call is left.
 const END_TURN: &str = "\"end_turn\"";
 
-/// A value with text blocks in place of the blocks that stand at these places, and with another reason to stop, if
-/// one stands somewhere.
+/// Returns a value with text blocks in place of the blocks at these ranges, and with the stop reason `end_turn`, if the
+/// range of a stop reason is given.
 pub(super) fn with_texts(
     whole: Value<'_>,
     blocked: &[(Range<usize>, String)],
@@ -33,7 +33,7 @@ pub(super) fn with_texts(
     edit.finish()
 }
 
-/// Appends the events of a block that is a text; with their names, or as nameless as the stream's own.
+/// Appends the events of a text block; they have names if the events of the stream have names.
 pub(super) fn write_text_block(index: usize, text: &str, is_named: bool, out: &mut Vec<u8>) {
     let start = format!(
         r#"{{"type":"content_block_start","index":{index},"content_block":{}}}"#,
@@ -48,7 +48,7 @@ pub(super) fn write_text_block(index: usize, text: &str, is_named: bool, out: &m
     write_stop(index, is_named, out);
 }
 
-/// Appends the events that give a block, whose start was written, its input.
+/// Appends the events that give a block its input, after its start was written.
 pub(super) fn write_input(index: usize, input: &str, is_named: bool, out: &mut Vec<u8>) {
     let mut delta = format!(
         r#"{{"type":"content_block_delta","index":{index},"delta":{{"type":"input_json_delta","partial_json":"#

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Tools that `OpenAI` describes and the agent runs.
+/// Tools that `OpenAI` defines and the agent runs.
 const RUN_BY_AGENT: [&str; 5] = [
     "local_shell",
     "shell",
@@ -34,7 +34,7 @@ pub(in crate::llm) fn tools<'t>(
         let kind = strict::text(tool, "type")?.unwrap_or(Cow::Borrowed("function"));
         let name = match &*kind {
             "function" | "custom" => {
-                // Chat Completions has the definition in a member of its own.
+                // Chat Completions nests the definition in a member.
                 let inner = if kind == "custom" { "custom" } else { "function" };
                 let inner = strict::value(tool, inner)?.unwrap_or(tool);
                 strict::text(inner, "name")?.unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Chunks and bodies of Chat Completions without the calls that were blocked.
+//! Rewriting of Chat Completions: chunks and bodies without the blocked calls.
 
 use crate::{
     decode::json::{Value, ValueKind},
@@ -15,7 +15,7 @@ pub(super) struct ChoiceEdit {
     pub(super) entries: Vec<EntryEdit>,
     /// The text in place of calls that are left out, to follow the choice's own text.
     pub(super) said: Option<String>,
-    /// True if it ends as if no call had been made.
+    /// True if it ends as if there had been no call.
     pub(super) stop: bool,
 }
 
@@ -34,13 +34,13 @@ pub(super) enum EntryEdit {
     Keep,
     /// The call gets this index.
     Renumber(u64),
-    /// This stands in its place.
+    /// This replaces the call.
     Replace(String),
     /// The call is left out.
     Drop,
 }
 
-/// A chunk or body whose choices are changed, one edit for each of them; `None` where nothing is left of a chunk.
+/// Returns a chunk or body with changed choices, one edit for each; `None` if nothing is left of a chunk.
 pub(super) fn with_edits(root: Value<'_>, part: ChoicePart, edits: &[ChoiceEdit]) -> Option<String> {
     let mut is_left = part == ChoicePart::Message;
     let text = object(root, |member| match member.name {
@@ -61,7 +61,7 @@ pub(super) fn with_edits(root: Value<'_>, part: ChoicePart, edits: &[ChoiceEdit]
     is_left.then_some(text)
 }
 
-/// A choice, and whether it says anything.
+/// Returns a choice, and whether it has any content left.
 fn choice(value: Value<'_>, part: ChoicePart, edit: &ChoiceEdit) -> (String, bool) {
     let mut is_left = false;
     let text = object(value, |member| match member.name {
@@ -129,7 +129,7 @@ fn entry_list<'e>(list: Value<'_>, edits: &mut impl Iterator<Item = &'e EntryEdi
     })
 }
 
-/// Returns the content of a message with more text behind it.
+/// Returns the content of a message with more text after it.
 fn content(value: Value<'_>, more: &str) -> String {
     if let Some(said) = value.string() {
         return quoted(&format!("{said}{more}"));
@@ -145,10 +145,10 @@ fn content(value: Value<'_>, more: &str) -> String {
     quoted(more)
 }
 
-/// A call of which all is known.
+/// A complete call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WholeCall<'a> {
-    /// Its place among the calls of a chunk; bodies have none.
+    /// Its index among the calls of a chunk; calls in bodies have none.
     pub(super) index: Option<u64>,
     /// Its id.
     pub(super) id: &'a str,
@@ -160,7 +160,7 @@ pub(super) struct WholeCall<'a> {
     pub(super) input: &'a str,
 }
 
-/// `tool_calls`' entry of a call, with whatever else its first fragment says.
+/// Returns the entry of a call in `tool_calls`, with the other members of its first fragment.
 pub(super) fn entry(call: WholeCall<'_>, first: Value<'_>) -> String {
     let (kind, input) = match call.kind {
         ToolKind::Custom => ("custom", "input"),
@@ -185,7 +185,7 @@ pub(super) fn entry(call: WholeCall<'_>, first: Value<'_>) -> String {
     text
 }
 
-/// `function_call` of a call.
+/// Returns the `function_call` of a call.
 pub(super) fn function_call(name: &str, arguments: &str) -> String {
     format!(
         "{{\"name\":{},\"arguments\":{}}}",

@@ -1,4 +1,4 @@
-//! Events and bodies of Responses.
+//! Decoding of Responses: events and bodies.
 
 use std::borrow::Cow;
 
@@ -17,15 +17,15 @@ use crate::{
 pub(super) struct Event<'t> {
     /// The type of the event; empty if it has none.
     pub(super) kind: Cow<'t, str>,
-    /// Its place among the events.
+    /// Its number among the events.
     pub(super) sequence: Option<u64>,
-    /// The item that it is about, by its place.
+    /// The position of the item that it is about.
     pub(super) output_index: Option<u64>,
-    /// The same, by its id; empty where it does not say.
+    /// The id of that item; empty if the event does not give it.
     pub(super) item_id: Cow<'t, str>,
     /// The item itself.
     pub(super) item: Option<Value<'t>>,
-    /// The response as it stands.
+    /// The current state of the response.
     pub(super) response: Option<Value<'t>>,
     /// The event's information about a call's arguments.
     pub(super) told: Option<ArgumentsUpdate<'t>>,
@@ -36,16 +36,16 @@ pub(super) struct Event<'t> {
 pub(super) enum ArgumentsUpdate<'t> {
     /// The next part of them.
     Part(Cow<'t, str>),
-    /// All of them, and the name of the tool; empty where it does not say.
+    /// All of them, and the name of the tool; empty if the event does not give it.
     All(Cow<'t, str>, Cow<'t, str>),
 }
 
-/// A part of what a model answers with.
+/// An item of a model's output.
 #[derive(Clone, Debug)]
 pub(super) struct OutputItem<'t> {
     /// Its type.
     pub(super) kind: Cow<'t, str>,
-    /// Its id; empty where it has none.
+    /// Its id; empty if it has none.
     pub(super) id: Cow<'t, str>,
     /// The meaning of the item for tools.
     pub(super) what: ItemKind<'t>,
@@ -56,18 +56,18 @@ pub(super) struct OutputItem<'t> {
 pub(super) enum ItemKind<'t> {
     /// A call that the agent is to make, or to approve.
     Call(Call<'t>),
-    /// A call that the provider made; with its MCP server, if it is one's.
+    /// A call that the provider made; with its MCP server, if the tool is one of a server.
     Called(Option<Cow<'t, str>>, Call<'t>),
     /// The tools of an MCP server.
     Listed(Cow<'t, str>, Vec<Offered<'t>>),
-    /// Nothing.
+    /// No meaning.
     Nothing,
 }
 
 /// A call.
 #[derive(Clone, Debug)]
 pub(super) struct Call<'t> {
-    /// The model's id of it; empty where it has none.
+    /// The model's id of it; empty if it has none.
     pub(super) call_id: Cow<'t, str>,
     /// The tool.
     pub(super) name: ToolName<'t>,
@@ -116,8 +116,7 @@ pub(super) fn event(root: Value<'_>) -> Result<Event<'_>, ApiViolation> {
     })
 }
 
-/// Returns whether something in an event's own `output` could be taken for a call: what a shell printed is
-/// none.
+/// Returns whether an event's own `output` contains anything that could be a call; the output of a shell is none.
 fn has_call(output: Value<'_>) -> bool {
     let is_call = |value: Value<'_>| item(value).map_or(true, |item| matches!(item.what, ItemKind::Call(_)));
     output.items().filter(|value| value.is_object()).any(is_call)
@@ -137,7 +136,7 @@ fn told<'t>(kind: &str, root: Value<'t>) -> Result<Option<ArgumentsUpdate<'t>>, 
     Ok(Some(ArgumentsUpdate::All(text(all)?, text(name)?)))
 }
 
-/// The items of a response.
+/// Returns the items of a response.
 ///
 /// # Errors
 /// Returns an error if readers could differ about them.
@@ -180,7 +179,7 @@ pub(super) fn item(value: Value<'_>) -> Result<OutputItem<'_>, ApiViolation> {
     })
 }
 
-/// Returns whether an item of a type that is not listed asks the agent for something.
+/// Returns whether an item of an unknown type requests something from the agent.
 fn is_call(value: Value<'_>, kind: &str) -> Result<bool, ApiViolation> {
     let [call_id] = fields(value, ["call_id"])?;
     let answers = kind.ends_with("_output") || kind.ends_with("_response");
@@ -209,8 +208,8 @@ fn call<'t>(value: Value<'t>, space: &str, input: &'static str) -> Result<Call<'
     })
 }
 
-/// A call of a tool that the API knows by itself: it has its type's name, and is called with what it does, where that
-/// is in one place, otherwise with all of the item.
+/// Reads a call of a built-in tool of the API: it is named after its type. Its input is the member that describes the
+/// action, if there is exactly one, otherwise the whole item.
 fn built_in<'t>(value: Value<'t>, kind: &str) -> Result<Call<'t>, ApiViolation> {
     let names = ["call_id", "action", "actions", "operation", "arguments"];
     let [call_id, action, actions, operation, arguments] = fields(value, names)?;

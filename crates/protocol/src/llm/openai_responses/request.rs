@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Parts that are a text.
+/// Types of parts that are texts.
 const TEXTS: [&str; 3] = ["input_text", "output_text", "text"];
 
 pub(in crate::llm) fn request(reading: &mut RequestReader<'_, '_>) -> Result<(), LlmFault> {
@@ -37,7 +37,7 @@ pub(in crate::llm) fn request(reading: &mut RequestReader<'_, '_>) -> Result<(),
     Ok(())
 }
 
-/// Answers those calls of the response before this request which the agent never saw, as the provider demands.
+/// Answers those calls of the previous response that the agent never saw, because the provider requires an answer.
 fn answer_left_out(reading: &mut RequestReader<'_, '_>) -> Result<(), LlmFault> {
     let before = reading.value("previous_response_id")?.and_then(Value::string);
     let (Some(before), Some(last)) = (before, reading.root().last().copied()) else {
@@ -55,7 +55,7 @@ fn answer_left_out(reading: &mut RequestReader<'_, '_>) -> Result<(), LlmFault> 
     let answers = answers.join(",");
     let is_input = |member: &&Member<'_>| strict::stands_for(member.name, "input");
     let Some(input) = reading.root().iter().find(is_input).copied() else {
-        // Behind the last: what stands before the first goes with it where it is left out.
+        // The text goes after the last member: text before the first one would be removed together with it.
         let end = last.value.range().end;
         reading.put(end..end, format!(",\"input\":[{answers}]"));
         return Ok(());
@@ -71,7 +71,7 @@ fn answer_left_out(reading: &mut RequestReader<'_, '_>) -> Result<(), LlmFault> 
             reading.put(place.start..place.start + 1, format!("[{answers}{comma}"));
         }
         ValueKind::String => {
-            // A text is a message of the user.
+            // A plain text is a message of the user.
             let message = "{\"type\":\"message\",\"role\":\"user\",\"content\":";
             reading.put(
                 input.start..place.start,
@@ -80,13 +80,13 @@ fn answer_left_out(reading: &mut RequestReader<'_, '_>) -> Result<(), LlmFault> 
             reading.put(place.end..place.end, "}]");
         }
         ValueKind::Null => reading.put(place, format!("[{answers}]")),
-        // The provider refuses it.
+        // The provider refuses such an input.
         ValueKind::Object | ValueKind::Boolean | ValueKind::Number => {}
     }
     Ok(())
 }
 
-/// An item of a conversation. Those that the provider wrote itself stay as they are.
+/// Reads an item of a conversation. Items that the provider wrote itself stay unchanged.
 fn item<'t>(item: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     let kind = strict::text(item, "type")?;
     match kind.as_deref().unwrap_or("message") {
@@ -94,7 +94,7 @@ fn item<'t>(item: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), 
             Some(content) => reading.content(content, &TEXTS),
             None => Ok(()),
         },
-        // Codex offers its tools there.
+        // Codex offers its tools in such an item.
         "additional_tools" | "tool_search_output" => match strict::value(item, "tools")? {
             Some(found) => {
                 let list = reading.items(found, EmptyListTreatment::Nobody)?;
@@ -111,7 +111,7 @@ fn item<'t>(item: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), 
         }
         "function_call" => reading.arguments_of(item, "arguments"),
         "custom_tool_call" => reading.arguments_of(item, "input"),
-        // What a shell was told, and a patch.
+        // The commands of a shell, and a patch.
         "local_shell_call" | "shell_call" => reading.arguments_of(item, "action"),
         "apply_patch_call" => reading.arguments_of(item, "operation"),
         "mcp_approval_response" => reading.text_of(item, "reason"),

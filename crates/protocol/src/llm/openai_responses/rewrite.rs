@@ -1,4 +1,4 @@
-//! Events and bodies of Responses with messages in place of the calls that were blocked.
+//! Rewriting of Responses: events and bodies with messages in place of the blocked calls.
 
 use mcpmon_model::{Digest, OmittedCall, OmittedToolKind};
 
@@ -7,7 +7,7 @@ use crate::{
     llm::members::{MemberEdit, array, object, quoted},
 };
 
-/// The item of a request that answers a call which was left out.
+/// Builds the item of a request that answers a call which was left out.
 pub(super) fn answer(call: &OmittedCall) -> String {
     let kind = match call.called {
         OmittedToolKind::Function => "function_call_output",
@@ -17,10 +17,10 @@ pub(super) fn answer(call: &OmittedCall) -> String {
     format!("{{\"type\":\"{kind}\",\"call_id\":{call_id},\"output\":{said}}}")
 }
 
-/// Hexadecimal digits of a message's id.
+/// Hexadecimal digits in a message's id.
 const ID_DIGITS: usize = 32;
 
-/// A message that stands in place of a call.
+/// A message in place of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReplacementMessage {
     /// Its id, as JSON.
@@ -30,8 +30,8 @@ pub(super) struct ReplacementMessage {
 }
 
 impl ReplacementMessage {
-    /// In place of the item with this id at this place of a response. Providers take back messages only with ids that
-    /// say so; this one is no provider's, and no other response's.
+    /// Builds the message in place of the item with this id at this position of a response. Providers accept only
+    /// messages whose ids have the prefix of messages; this id is no provider's, and no other response's.
     pub(super) fn new(response: &str, item_id: &str, place: u64, text: &str) -> Self {
         let of = format!("{response}\0{place}\0{item_id}");
         let id = Digest::of(of.as_bytes()).short(ID_DIGITS);
@@ -41,13 +41,13 @@ impl ReplacementMessage {
         }
     }
 
-    /// The item, as it stands in a response.
+    /// Returns the item, as it is in a response.
     pub(super) fn item(&self) -> String {
         self.in_state("completed", &format!("[{}]", part(&self.text)))
     }
 
-    /// The events that a message comes with, at a place among the items; `sequence` tells the number of each, where
-    /// they are numbered.
+    /// Returns the events of the message at a position among the items; `sequence` gives the number of each event, if
+    /// events are numbered.
     pub(super) fn events(&self, output_index: u64, mut sequence: impl FnMut() -> Option<u64>) -> String {
         let Self { id, text } = self;
         let (empty, whole) = (part("\"\""), part(text));
@@ -99,11 +99,11 @@ pub(super) enum ItemEdit {
     Keep,
     /// The item gets these arguments.
     Arguments(String),
-    /// This message stands in its place.
+    /// This message replaces the item.
     Replace(ReplacementMessage),
 }
 
-/// A response whose items are changed, one edit for each of them.
+/// Returns a response with changed items, one edit for each.
 pub(super) fn with_items(response: Value<'_>, edits: &[ItemEdit]) -> String {
     object(response, |member| {
         if member.name != "output" {
@@ -117,7 +117,7 @@ pub(super) fn with_items(response: Value<'_>, edits: &[ItemEdit]) -> String {
     })
 }
 
-/// An event whose number is so much higher, where it has one, and with another response in it, where one is given.
+/// Returns an event with its number raised by `higher`, if it has one, and with `response` in it, if one is given.
 pub(super) fn with_response(event: Value<'_>, higher: u64, response: Option<&str>) -> String {
     object(event, |member| match (member.name, response) {
         ("sequence_number", _) => later(member.value, higher),
@@ -126,7 +126,7 @@ pub(super) fn with_response(event: Value<'_>, higher: u64, response: Option<&str
     })
 }
 
-/// A number so much higher; what is no number stays.
+/// Returns a number raised by `higher`; anything else stays.
 fn later(number: Value<'_>, higher: u64) -> MemberEdit {
     let number = number.text().parse::<u64>();
     number.map_or(MemberEdit::Keep, |number| {
@@ -134,8 +134,8 @@ fn later(number: Value<'_>, higher: u64) -> MemberEdit {
     })
 }
 
-/// An event with other arguments, in its item, in all that it tells of them, or in the part that it tells, whose number
-/// is so much higher.
+/// Returns an event with other arguments in its item, in its complete arguments or in its part of them, and with its
+/// number raised by `higher`.
 pub(super) fn with_told(event: Value<'_>, higher: u64, arguments: &str) -> String {
     object(event, |member| match member.name {
         "sequence_number" => later(member.value, higher),

@@ -1,8 +1,8 @@
-//! Requests: what tools they offer, which servers and tools the provider is to use itself, and which texts go to the
+//! Requests: the tools that they offer, the servers and tools that the provider is to use itself, and the texts for the
 //! model.
 //!
-//! Only what a verdict changes is written anew. What a provider wrote and wants back as it was stays byte for byte:
-//! reasoning and its signatures, what is signed, encrypted parts, ids; so do images and other blobs.
+//! Only what a verdict changes is rewritten. What a provider wrote and wants back unchanged stays byte for byte:
+//! reasoning and its signatures, signed and encrypted parts, ids; so do images and other blobs.
 
 mod path;
 pub(super) mod reading;
@@ -31,9 +31,9 @@ const MAX_BATCH: usize = 100_000;
 pub struct ReadRequest {
     /// The body for the provider; `None` if it is unchanged.
     pub body: Option<Vec<u8>>,
-    /// True if the response is to come as a stream. Gemini says so in the path: [`RequestRoute::Model`].
+    /// True if the response is to be a stream. Gemini has this in the path: [`RequestRoute::Model`].
     pub stream: bool,
-    /// The model. Gemini names it in the path.
+    /// The model. Gemini has it in the path.
     pub model: Option<String>,
     /// The number of redacted places.
     pub redacted: usize,
@@ -42,7 +42,7 @@ pub struct ReadRequest {
 /// Reads and judges a request.
 ///
 /// # Errors
-/// Returns an error if it may not go on.
+/// Returns an error if the request may not be forwarded.
 pub fn read_request(
     dialect: Dialect,
     body: &[u8],
@@ -53,10 +53,10 @@ pub fn read_request(
     })
 }
 
-/// Reads a request whose answer can carry no call: its texts are redacted.
+/// Reads a request whose answer can contain no call: its texts are redacted.
 ///
 /// # Errors
-/// Returns an error if it may not go on.
+/// Returns an error if the request may not be forwarded.
 pub fn read_texts(body: &[u8], judge: &mut dyn ContentJudge) -> Result<ReadRequest, LlmFault> {
     read(body, judge, |root, reading, _| texts::request(root, reading))
 }
@@ -64,7 +64,7 @@ pub fn read_texts(body: &[u8], judge: &mut dyn ContentJudge) -> Result<ReadReque
 /// Reads and judges a batch of requests, each on its own.
 ///
 /// # Errors
-/// Returns an error if one of them may not go on.
+/// Returns an error if one of them may not be forwarded.
 pub fn read_batch(
     dialect: Dialect,
     body: &[u8],

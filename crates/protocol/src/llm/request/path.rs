@@ -1,16 +1,16 @@
-//! A path as servers could understand it.
+//! Paths of requests, in every way in which servers could understand them.
 
 use std::borrow::Cow;
 
-/// The number of times a path is decoded: each of several proxies and servers in a row does it once.
+/// The number of times a path is decoded: each proxy and server on the way may decode it once.
 const ROUNDS: usize = 3;
 
-/// A path, cut into segments in every way that some server could.
+/// A path, cut into segments in every way in which some server could.
 #[derive(Debug)]
 pub(in crate::llm) struct Path {
-    /// As it stands.
+    /// The segments as written.
     pub(in crate::llm) as_is: Vec<String>,
-    /// With `..` followed, where there is one.
+    /// The segments with `..` resolved, if there is one.
     pub(in crate::llm) resolved: Option<Vec<String>>,
     query: String,
 }
@@ -73,14 +73,14 @@ fn without_authority(target: &str) -> &str {
     rest.find('/').map_or("", |path| &rest[path..])
 }
 
-/// A segment without what servers do not look at: parameters, white space, control characters.
+/// Returns a segment without what servers ignore: parameters, white space, control characters.
 fn segment(text: &str) -> String {
     let text = text.split(['?', '#', ';']).next().unwrap_or_default();
     let counts = |character: &char| !character.is_control() && !character.is_whitespace();
     text.chars().filter(counts).collect()
 }
 
-/// A text with its percent escapes decoded; what is none stays.
+/// Returns a text with its percent escapes decoded; an invalid escape stays.
 fn decoded(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
         return Cow::Borrowed(text);

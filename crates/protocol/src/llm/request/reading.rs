@@ -1,5 +1,5 @@
-//! Steps common to all dialects: texts are redacted, offers are gathered and judged, and hidden tools are
-//! left out with everything that refers to them.
+//! Steps common to all dialects: texts are redacted, offered tools are collected and judged, and hidden tools are
+//! removed with everything that refers to them.
 
 use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
@@ -11,7 +11,7 @@ use crate::{
     rewrite::Splices,
 };
 
-/// The list that the members of a request are.
+/// The list of the members of a request.
 pub(in crate::llm) const ROOT: ListId = ListId(0);
 
 /// The depth to which a tool choice is searched for names.
@@ -27,7 +27,7 @@ const DEFINITION_TEXTS: [&str; 6] = [
     "$comment",
 ];
 
-/// The reading of one request.
+/// The state while reading one request.
 pub(in crate::llm) struct RequestReader<'t, 'j> {
     judge: &'j mut dyn ContentJudge,
     /// The members of the request.
@@ -39,16 +39,16 @@ pub(in crate::llm) struct RequestReader<'t, 'j> {
     references: Vec<Reference<'t>>,
 }
 
-/// A list of which items can be left out.
+/// The number of a list from which items can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::llm) struct ListId(usize);
 
-/// The treatment of a list that loses all its items.
+/// What happens to a list that loses all its items.
 #[derive(Clone, Debug)]
 pub(in crate::llm) enum EmptyListTreatment {
-    /// Nothing: it stays, empty.
+    /// The list stays, empty.
     Nobody,
-    /// The item of another list that it is in goes with it.
+    /// The item of another list that contains it is removed too.
     Item(ListId, usize),
     /// The list has this range, and gets a text block in place of its items.
     Content(Range<usize>),
@@ -60,7 +60,7 @@ struct ToolList {
     owner: EmptyListTreatment,
 }
 
-/// A tool that is offered, and where.
+/// An offered tool, and its place.
 struct OfferedTool<'t> {
     tool: Offered<'t>,
     list: ListId,
@@ -98,12 +98,12 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         self.judge.unanswered(response)
     }
 
-    /// Puts something of ours into the request.
+    /// Replaces a range of the request.
     pub(in crate::llm) fn put(&mut self, place: Range<usize>, new: impl Into<String>) {
         self.splices.put(place, new);
     }
 
-    /// Begins with a request.
+    /// Begins reading a request.
     pub(in crate::llm) fn open(&mut self, root: Value<'t>) {
         self.lists.clear();
         self.offers.clear();
@@ -113,23 +113,23 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         self.list(places, EmptyListTreatment::Nobody);
     }
 
-    /// The value of the member of the request that stands for `name`, unless it is `null`.
+    /// Returns the value of the request's member `name`, in any spelling, unless it is `null`.
     pub(in crate::llm) fn value(&self, name: &'static str) -> Result<Option<Value<'t>>, LlmFault> {
         self.root.find(name).value()
     }
 
-    /// All members of the request, in order.
+    /// Returns all members of the request, in order.
     pub(in crate::llm) fn root(&self) -> &[Member<'t>] {
         self.root.all()
     }
 
-    /// The members of an object, as a list.
+    /// Adds the members of an object as a list.
     pub(in crate::llm) fn members(&mut self, object: Value<'t>, owner: EmptyListTreatment) -> ListId {
         let places = object.members().map(|member| place(&member));
         self.list(places.collect(), owner)
     }
 
-    /// The items of an array, as a list.
+    /// Adds the items of an array as a list.
     pub(in crate::llm) fn items(
         &mut self,
         array: Value<'t>,
@@ -148,7 +148,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         ListId(self.lists.len() - 1)
     }
 
-    /// An array that is a member of the request.
+    /// Returns an array that is a member of the request, and adds its items as a list.
     pub(in crate::llm) fn array(
         &mut self,
         name: &'static str,
@@ -158,7 +158,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         };
         let members = self.root.all().iter();
         let before = members.take_while(|member| member.start < array.range().start);
-        // It is the last of those that start before their value does.
+        // The member is the last one that starts before the array.
         let position = before.count().saturating_sub(1);
         Ok(Some((
             array,
@@ -166,7 +166,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         )))
     }
 
-    /// A tool is offered, by this item of a list.
+    /// Notes that this item of a list offers a tool.
     pub(in crate::llm) fn offer(
         &mut self,
         name: ToolName<'t>,
@@ -188,7 +188,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         Ok(())
     }
 
-    /// A tool is named by this item of a list. It is offered elsewhere, or by this alone.
+    /// Notes that this item of a list names a tool, which may be offered elsewhere, or by this item only.
     pub(in crate::llm) fn refer(
         &mut self,
         name: Cow<'t, str>,
@@ -204,37 +204,37 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         });
     }
 
-    /// A server that the provider is to use itself.
+    /// Judges a server that the provider is to use itself.
     pub(in crate::llm) fn remote(&mut self, remote: ProviderServer<'t>) -> Result<(), LlmFault> {
         let verdict = self.judge.judge(&LlmMention::Remote(remote));
         denial(verdict).map_or(Ok(()), |denial| Err(denial.into()))
     }
 
-    /// A tool that the provider is to run itself.
+    /// Judges a tool that the provider is to run itself.
     pub(in crate::llm) fn hosted(&mut self, kind: Cow<'t, str>) -> Result<(), LlmFault> {
         let verdict = self.judge.judge(&LlmMention::Hosted { kind });
         denial(verdict).map_or(Ok(()), |denial| Err(denial.into()))
     }
 
-    /// Redacts a text; what is no string is left alone.
+    /// Redacts a text; any value but a string is ignored.
     pub(in crate::llm) fn text(&mut self, value: Value<'t>) {
         if value.kind() == ValueKind::String {
             self.literal(value.text(), value.range());
         }
     }
 
-    /// Redacts the member that stands for `name`, where it is a string.
+    /// Redacts the member `name`, in any spelling, if it is a string.
     pub(in crate::llm) fn text_of(&mut self, object: Value<'t>, name: &'static str) -> Result<(), LlmFault> {
         let [text] = strict::find(object, [name]);
         self.found(text)
     }
 
-    /// Redacts the member of the request that stands for `name`, where it is a string.
+    /// Redacts the request's member `name`, in any spelling, if it is a string.
     pub(in crate::llm) fn text_of_request(&mut self, name: &'static str) -> Result<(), LlmFault> {
         self.found(self.root.find(name))
     }
 
-    /// Redacts what was found, where it is a string.
+    /// Redacts a found member, if it is a string.
     pub(in crate::llm) fn found(&mut self, text: FoundMember<'t>) -> Result<(), LlmFault> {
         if let Some(value) = text.value()? {
             self.text(value);
@@ -242,7 +242,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         Ok(())
     }
 
-    /// Redacts all texts in a value, but for the names of members.
+    /// Redacts all texts in a value, except the names of members.
     pub(in crate::llm) fn texts(&mut self, value: Value<'t>) {
         let start = value.range().start;
         for place in literals(value.text()) {
@@ -253,7 +253,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         }
     }
 
-    /// Redacts content: a text, or parts of which those of these types have one. A part without a type has one too.
+    /// Redacts content: a text, or the texts of those parts that have one of these types or none.
     pub(in crate::llm) fn content(&mut self, content: Value<'t>, types: &[&str]) -> Result<(), LlmFault> {
         self.text(content);
         for part in content.items() {
@@ -266,7 +266,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         Ok(())
     }
 
-    /// Redacts what a tool was called with: an object, or JSON in a text, which stays JSON. Names of members stay.
+    /// Redacts the arguments of a tool call: an object, or JSON in a string, which stays JSON. Names of members stay.
     pub(in crate::llm) fn arguments(&mut self, value: Value<'t>) {
         let inner = value.string();
         match inner.filter(|inner| strict::read(inner.as_bytes(), |_, _| ()).is_ok()) {
@@ -275,7 +275,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         }
     }
 
-    /// The same of the member that stands for `name`, where there is one.
+    /// Redacts the arguments in the member `name`, in any spelling, if there is one.
     pub(in crate::llm) fn arguments_of(
         &mut self,
         object: Value<'t>,
@@ -287,7 +287,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         Ok(())
     }
 
-    /// Redacts all texts in JSON that is a text itself, which stands at `place`.
+    /// Redacts all texts in JSON that is a string itself, at `place`.
     fn inner_json(&mut self, json: &str, place: Range<usize>) {
         let mut splices = Splices::default();
         for literal in literals(json) {
@@ -302,7 +302,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         }
     }
 
-    /// Redacts what a definition says of a tool and its parameters; what a provider checks calls by stays.
+    /// Redacts what a definition says about a tool and its parameters. Values by which a provider checks calls stay.
     fn described(&mut self, definition: Value<'t>) {
         for item in definition.items() {
             self.described(item);
@@ -310,7 +310,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         for member in definition.members() {
             let is_text = |name: &&str| strict::stands_for(member.name, name);
             match DEFINITION_TEXTS.iter().any(is_text) {
-                // What is an object there is a parameter of that name, or an example.
+                // An object of that name is a parameter, or an example.
                 true => self.texts(member.value),
                 false => self.described(member.value),
             }
@@ -323,7 +323,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         }
     }
 
-    /// A string, as JSON writes it, without what is redacted in it; `None` where it stays.
+    /// Returns a JSON string without what is redacted in it; `None` if it is unchanged.
     fn redacted(&mut self, literal: &str) -> Option<String> {
         let text = RawJson::trusted(literal).text()?;
         let redactions = self.judge.redact(&text);
@@ -336,7 +336,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         Some(new)
     }
 
-    /// Has everything judged that a request offers, and leaves out what is hidden.
+    /// Judges all offers of a request, and removes the hidden ones.
     pub(in crate::llm) fn close(&mut self, root: Value<'t>) -> Result<(), LlmFault> {
         let references = self.resolve()?;
         let offers = std::mem::take(&mut self.offers);
@@ -379,7 +379,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         Ok(())
     }
 
-    /// Turns names of what is offered nowhere into offers; the others.
+    /// Turns references to tools that are not offered into offers. Returns the other references.
     fn resolve(&mut self) -> Result<Vec<Reference<'t>>, LlmFault> {
         if self.references.is_empty() {
             return Ok(Vec::new());
@@ -403,7 +403,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
     }
 
     fn leave_out(&mut self, root: Value<'t>, names: &BTreeSet<&str>) {
-        // A list comes behind the one its owner is in.
+        // A list comes after the list that contains its owner.
         for at in (0..self.lists.len()).rev() {
             let list = &self.lists[at];
             let loses_all = !list.goes.is_empty() && list.goes.iter().all(|goes| *goes);
@@ -419,7 +419,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
         }
     }
 
-    /// Leaves out what chooses among tools where a tool it names is gone, or all are.
+    /// Removes members that choose among tools, if a tool that they name is removed, or all tools are.
     fn drop_choices(&mut self, root: Value<'t>, names: &BTreeSet<&str>) {
         let goes = &mut self.lists[ROOT.0].goes;
         let has_gone = |goes: &[bool], name: &str| {
@@ -440,7 +440,7 @@ impl<'t, 'j> RequestReader<'t, 'j> {
 /// The content of a list that must not be empty.
 const HIDDEN: &str = r#"[{"type":"text","text":"[mcpmon] Hidden by policy."}]"#;
 
-/// A tool's name, in no namespace.
+/// Returns a tool's name without a namespace.
 pub(in crate::llm) const fn named(name: Cow<'_, str>) -> ToolName<'_> {
     ToolName {
         namespace: None,

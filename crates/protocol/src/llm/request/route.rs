@@ -1,4 +1,4 @@
-//! The purpose of a request: told from its path and its body, never from the claim of a header.
+//! The purpose of a request: derived from its path and its body, never from a header.
 
 use std::borrow::Cow;
 
@@ -13,35 +13,35 @@ use crate::llm::dialect::{DIALECTS, LlmApi};
 /// The purpose of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestRoute {
-    /// An answer of a model: the request is read by [`super::read_request`], the response by [`super::super::LlmResponse`].
+    /// A request for a model's answer: [`super::read_request`] reads it, and [`super::super::LlmResponse`] the
+    /// response.
     Model {
         /// The API.
         dialect: Dialect,
-        /// True if the path says that the response comes as events.
+        /// True if the path says that the response is a stream of events.
         stream: bool,
-        /// The model, where the path names it.
+        /// The model, if the path names it.
         model: Option<String>,
     },
-    /// The same request, of which only the length is asked: texts leave the host, no call comes back.
+    /// A request that only asks for the length of such a request: texts leave the host, and no call comes back.
     Count(Dialect),
-    /// A request with texts for a model whose answer can carry no call: read by [`super::read_texts`].
+    /// A request with texts for a model whose answer can contain no call: [`super::read_texts`] reads it.
     Texts(Dialect),
-    /// Many requests at once, answered later: read by [`super::read_batch`].
+    /// Many requests at once, answered later: [`super::read_batch`] reads them.
     Batch(Dialect),
-    /// An answer that the provider kept: the response is as for [`Self::Model`].
+    /// An answer that the provider stored: the response is as for [`Self::Model`].
     Stored(Dialect),
-    /// The answers to a batch, one a line: the response is [`super::super::LlmResponse::of_batch`].
+    /// The answers to a batch, one per line: the response is [`super::super::LlmResponse::of_batch`].
     Results(Dialect),
-    /// Something that is known and can carry no call.
+    /// A known request that can contain no call.
     Plain,
-    /// Nothing that is known: whether it passes is for the policy to say.
+    /// An unknown request: the policy decides whether it passes.
     Unknown,
 }
 
 /// Returns the purpose of a request. `target` is its path with its query.
 ///
-/// A path that some server would take for an endpoint is taken for it, whatever stands before it and however it is
-/// spelled.
+/// A path that some server would take for an endpoint counts as that endpoint, with any prefix and in any spelling.
 pub fn route(method: &str, target: &str, body: &[u8]) -> RequestRoute {
     let known = known(&Path::read(target));
     let has_body = !body.trim_ascii().is_empty();
@@ -66,7 +66,8 @@ pub fn route(method: &str, target: &str, body: &[u8]) -> RequestRoute {
     }
 }
 
-/// By which API a path asks, if by one: whoever asks is told of an error in its words, whether there was a body or not.
+/// Returns the API of a path, if it is that of an API: errors are answered in the format of this API, even without a
+/// body.
 pub fn asked_by(target: &str) -> Option<Dialect> {
     match known(&Path::read(target))? {
         RequestRoute::Model { dialect, .. }
@@ -96,7 +97,7 @@ fn is_sure(body: &[u8]) -> bool {
 }
 
 impl RequestRoute {
-    /// Returns the route of a request for an answer, of which the path says no more.
+    /// Returns the route of a request for an answer whose path says nothing else.
     pub(in crate::llm) const fn model(dialect: Dialect) -> Self {
         Self::Model {
             dialect,
@@ -110,7 +111,7 @@ fn is_preflight(method: &str) -> bool {
     method.eq_ignore_ascii_case("OPTIONS") || method.eq_ignore_ascii_case("HEAD")
 }
 
-/// A request to an endpoint that wants a body, without one.
+/// Returns the route of a request without a body, to an endpoint that requires one.
 fn without_body(method: &str) -> RequestRoute {
     if is_preflight(method) {
         RequestRoute::Plain
@@ -127,7 +128,7 @@ fn lower_case(segment: &str) -> Cow<'_, str> {
     }
 }
 
-/// The end of a path, as APIs look at it.
+/// The end of a path, by which APIs recognise it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::llm) struct Endpoint<'p> {
     /// The segments in lower case.
@@ -139,7 +140,7 @@ pub(in crate::llm) struct Endpoint<'p> {
 }
 
 impl<'p> Endpoint<'p> {
-    /// Returns a model and what it is to do, as Google's endpoints end: `model:verb`, in lower case.
+    /// Returns the model and the verb at the end of Google's endpoints: `model:verb`, in lower case.
     pub(in crate::llm) fn verb(&self) -> Option<(&'p str, &'p str)> {
         self.lower.last()?.rsplit_once(':')
     }
@@ -163,7 +164,7 @@ impl<'p> Endpoint<'p> {
             .or_else(|| is_plain(self.lower).then_some(RequestRoute::Plain))
     }
 
-    /// Returns the purpose where the end of the path could be taken for that of another endpoint.
+    /// Returns the purpose if the end of the path could be taken for that of another endpoint.
     fn unread_or_plain(&self) -> Option<RequestRoute> {
         match self.verb().map(|(_, verb)| verb) {
             Some("computetokens" | "predict" | "predictlongrunning") => return Some(RequestRoute::Plain),
@@ -179,7 +180,7 @@ impl<'p> Endpoint<'p> {
         is_unread.then_some(RequestRoute::Unknown)
     }
 
-    /// Returns the purpose where answers can hold calls, in forms that are not read here.
+    /// Returns the purpose if answers can contain calls in forms that are not read here.
     fn unread_answer(&self) -> Option<RequestRoute> {
         let is_unread = matches!(
             self.lower,
@@ -203,7 +204,7 @@ fn endpoint(segments: &[String], path: &Path) -> Option<RequestRoute> {
     endpoint.route()
 }
 
-/// Endpoints of the providers that can carry no call.
+/// Returns whether an endpoint of a provider can contain no call.
 fn is_plain(lower: &[&str]) -> bool {
     match lower {
         [.., "api", last] => OLLAMA.contains(last),
@@ -238,10 +239,10 @@ mod tests {
 
     use super::*;
 
-    /// A body that is one of nobody's.
+    /// A body that no API recognises.
     const BODY: &str = r#"{"x":1}"#;
 
-    /// A body that some model answers.
+    /// A body of a request for a model's answer.
     const CHAT: &str = r#"{"model":"m","messages":[]}"#;
 
     fn said(route: &RequestRoute) -> String {

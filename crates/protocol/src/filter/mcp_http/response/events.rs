@@ -1,4 +1,4 @@
-//! A stream of events: each that has a message in it is judged, and goes on with its id, or does not.
+//! Streams of events: each event with a message is judged, and forwarded with its id or dropped.
 
 use std::collections::BTreeSet;
 
@@ -23,11 +23,11 @@ use crate::{
     rewrite::{event, event_with_data, silent_event},
 };
 
-/// An event that says nothing to anybody.
+/// An event that has no meaning for readers.
 const COMMENT: &[u8] = b":\n\n";
 
 impl HttpResponse {
-    /// Takes a piece of a stream.
+    /// Reads a piece of a stream.
     pub(super) fn events(
         &mut self,
         now: Timestamp,
@@ -59,7 +59,7 @@ impl HttpResponse {
         Ok(())
     }
 
-    /// Takes an event.
+    /// Judges an event.
     pub(super) fn event(
         &mut self,
         now: Timestamp,
@@ -96,7 +96,7 @@ impl HttpResponse {
         Ok(())
     }
 
-    /// Writes answers of ours to messages that were posted together with those that went on.
+    /// Writes mcpmon's own answers to messages that were posted together with forwarded ones.
     pub(super) fn own_answers(&mut self, out: &mut HttpOutput) {
         for answer in self.waiting.answers.drain(..) {
             event(&answer, &mut out.to_client);
@@ -104,7 +104,7 @@ impl HttpResponse {
     }
 }
 
-/// The event that says where messages are posted: clients post them here, and the place is kept.
+/// Rewrites the event that gives the URL for posts: clients have to post to mcpmon, which keeps the server's URL.
 fn announce(
     told: &Endpoint,
     known: &mut Option<String>,
@@ -129,23 +129,23 @@ fn announce(
     Ok(())
 }
 
-/// An event of the server, and what is to be written because of it.
+/// An event of the server, and the output for it.
 pub(super) struct EventExit<'e> {
-    /// `None` for one that was too long to be kept.
+    /// `None` for an event that was too long to keep.
     event: Option<&'e SseEvent<'e>>,
-    /// There is no line in it that some reader takes for another one.
+    /// True if no reader cuts it into other lines.
     is_plain: bool,
-    /// Something was written in its place.
+    /// True if something was written in its place.
     is_written: bool,
     heard: PendingAnswers<'e>,
     out: &'e mut HttpOutput,
 }
 
-/// The context needed to tell which request waits for which answer.
+/// The requests that may be answered on this stream.
 pub(super) struct PendingAnswers<'e> {
     /// Requests that are to be answered here.
     pub(super) asked: &'e mut Vec<RequestId>,
-    /// Questions of our own.
+    /// Ids of mcpmon's own requests.
     pub(super) own: &'e BTreeSet<RequestId>,
 }
 
@@ -155,7 +155,7 @@ impl PendingAnswers<'_> {
         self.asked.retain(|asked| asked != id);
     }
 
-    /// Takes note of what is answered.
+    /// Notes what a message answers.
     pub(super) fn admits(&mut self, envelope: &Envelope<'_>) -> MessageHandling {
         let (Payload::Result(_) | Payload::Error(_), Some(id)) = (&envelope.payload, &envelope.id) else {
             return MessageHandling::Goes;
@@ -183,7 +183,7 @@ impl<'e> EventExit<'e> {
         }
     }
 
-    /// Writes what keeps a connection alive in place of an event that goes nowhere.
+    /// Writes a comment, which keeps the connection alive, in place of an event that was dropped.
     pub(super) fn close(self) {
         if !self.is_written {
             self.out.to_client.extend_from_slice(COMMENT);
@@ -197,13 +197,12 @@ impl<'e> EventExit<'e> {
     }
 }
 
-/// Returns whether an event carries nothing that could be a message: a comment, an id to go on from, a time
-/// to wait.
+/// Returns whether an event cannot contain a message: it is a comment, an id for resuming, or a retry time.
 pub(super) fn is_silent(event: &SseEvent<'_>) -> bool {
     event.data.as_deref().is_none_or(lines::is_blank)
 }
 
-/// Writes an event that carries nothing.
+/// Writes an event without a message.
 pub(super) fn pass(event: &SseEvent<'_>, out: &mut HttpOutput) {
     if is_plain(event.raw) {
         return out.to_client.extend_from_slice(event.raw);

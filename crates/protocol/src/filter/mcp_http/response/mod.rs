@@ -27,19 +27,19 @@ pub struct HttpResponse {
     channel: Channel,
     body: ResponseBody,
     is_stream: bool,
-    /// The client can ask for what it missed: the stream has told it from where.
+    /// True if the client can ask for what it missed, because the stream gave it an event id.
     can_resume: bool,
     fault: Option<ResponseFault>,
 }
 
-/// The kind of channel that a response is.
+/// The request that a response answers.
 #[derive(Debug)]
 enum Channel {
-    /// Something that was posted.
+    /// A `POST`.
     Post,
-    /// The opening of a stream on which the server says what it wants to.
+    /// A `GET`, which opens the stream for the server's own messages.
     Stream,
-    /// The same where everything comes on it.
+    /// A `GET` in the HTTP+SSE transport of 2024-11-05: every message of the server comes on this stream.
     Legacy {
         told: Endpoint,
         /// The URL at which the server wants messages posted.
@@ -56,26 +56,26 @@ enum ResponseBody {
     Text(Vec<u8>),
 }
 
-/// Tells whether to read on.
+/// Whether more of the response is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Flow {
-    /// There is.
+    /// More is to be read.
     On,
-    /// There is none: what comes behind goes nowhere.
+    /// Nothing more is to be read; later bytes are dropped.
     Over,
 }
 
-/// The beginning of a response that is not a stream, known at its end.
+/// The status of a response that is not a stream; known when its body is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WholeResponseHead {
     /// Its status.
     pub status: u16,
-    /// Its body is JSON of ours: whatever the server's head says of its body is no longer so.
+    /// True if mcpmon wrote the body (JSON); the server's headers about its body are then wrong.
     pub is_ours: bool,
 }
 
-/// An exit that drops everything, for a response that is read for the record alone.
+/// An exit that drops everything, for a response that is read for the record only.
 struct Nowhere;
 
 impl Exit for Nowhere {
@@ -91,7 +91,7 @@ impl Exit for Nowhere {
 }
 
 impl HttpResponse {
-    /// The response to something that was posted, with this head.
+    /// Returns the response to a `POST`, with this head.
     pub fn to_post(
         limits: DecodeLimits,
         status: u16,
@@ -101,7 +101,7 @@ impl HttpResponse {
         Self::new(limits, status, content_type, waiting, Channel::Post)
     }
 
-    /// The response to a request without a body, with this head: a stream, or word that there is none.
+    /// Returns the response to a `GET`, with this head: a stream, or the server's refusal to open one.
     pub fn to_get(limits: DecodeLimits, status: u16, content_type: Option<&str>) -> Self {
         Self::new(
             limits,
@@ -112,14 +112,14 @@ impl HttpResponse {
         )
     }
 
-    /// The same from a server of the transport of 2024-11-05.
+    /// Returns the response to a `GET` in the HTTP+SSE transport of 2024-11-05.
     pub fn legacy(limits: DecodeLimits, status: u16, content_type: Option<&str>, told: Endpoint) -> Self {
         let endpoint = None;
         let channel = Channel::Legacy { told, endpoint };
         Self::new(limits, status, content_type, PendingRequests::default(), channel)
     }
 
-    /// The answer to something that was posted, and to which no response comes.
+    /// Returns the answer to a `POST` to which no response comes.
     #[must_use]
     pub fn none(
         limits: DecodeLimits,
@@ -128,7 +128,7 @@ impl HttpResponse {
         fault: &ResponseFault,
     ) -> ProxyResponse {
         let mut out = HttpOutput::default();
-        // Where answers come on another channel, only a status says here that there will be none.
+        // If answers come on another channel, only a status tells the client that there will be none.
         let status = if waiting.elsewhere { 502 } else { 200 };
         let WholeResponseHead { status, .. } =
             Self::to_post(limits, status, None, waiting).fail(session, fault, &mut out);
@@ -171,12 +171,13 @@ impl HttpResponse {
         }
     }
 
-    /// Returns whether it goes on as it comes, with the head that it has. If not, it is known at its end.
+    /// Returns whether the response is forwarded while it arrives, with the server's head. Otherwise it is forwarded
+    /// when it is complete.
     pub const fn is_stream(&self) -> bool {
         self.is_stream
     }
 
-    /// Returns the URL at which the server wants messages posted, once the server gave it.
+    /// Returns the URL to which the server wants messages posted, once the server has given it.
     pub fn endpoint(&self) -> Option<&str> {
         match &self.channel {
             Channel::Legacy { endpoint, .. } => endpoint.as_deref(),
@@ -184,7 +185,7 @@ impl HttpResponse {
         }
     }
 
-    /// Returns the number of bytes that wait for more.
+    /// Returns the number of bytes that are kept until more arrives.
     pub const fn held(&self) -> usize {
         match &self.body {
             ResponseBody::Events(events) => events.held(),
@@ -192,7 +193,7 @@ impl HttpResponse {
         }
     }
 
-    /// Takes what the server sent, cut anywhere, and puts into `out` what goes on now.
+    /// Reads a piece of the response, cut at any byte, and puts into `out` what can be forwarded now.
     pub fn push(
         &mut self,
         now: Timestamp,
@@ -213,7 +214,8 @@ impl HttpResponse {
         self.took(read, out)
     }
 
-    /// The same without the session, where nothing is read before the end: `None` where something is.
+    /// Keeps a piece of a body that is judged when it is complete; needs no session. Returns `None` for a stream, which
+    /// [`Self::push`] has to read.
     pub fn gather(&mut self, chunk: &[u8], out: &mut HttpOutput) -> Option<Flow> {
         if self.fault.is_some() {
             return Some(Flow::Over);
@@ -239,7 +241,7 @@ impl HttpResponse {
         Flow::Over
     }
 
-    /// The server sends no more: puts into `out` what still goes on.
+    /// Ends the response, and puts into `out` what is still to be forwarded.
     pub fn end(
         &mut self,
         now: Timestamp,
@@ -262,7 +264,7 @@ impl HttpResponse {
                 self.as_it_came()
             }
             ResponseBody::Whole(body) => self.whole(now, session, &body, arbiter, out),
-            // Some clients parse whatever comes, and so does this.
+            // Some clients parse such a body as JSON, whatever its type, so it is judged as JSON.
             ResponseBody::Text(body) if text::may_be_json(&body) => {
                 self.whole(now, session, &body, arbiter, out)
             }
@@ -270,8 +272,8 @@ impl HttpResponse {
         }
     }
 
-    /// Has what [`Self::fail`] answers heard as said in the server's place: a call that came to nothing is over, too. It is
-    /// for the record; what is decided on it does not matter. Not of the older transport, whose answers come on another
+    /// Shows `arbiter` the errors that [`Self::fail`] answers as if the server had sent them, so that a failed call is
+    /// recorded as ended. Verdicts are ignored. Does nothing for the older transport, whose answers come on another
     /// stream.
     pub fn note_failure(
         &mut self,
@@ -294,8 +296,8 @@ impl HttpResponse {
         }
     }
 
-    /// The server's answer does not come, or not to its end: whoever still waits for it here is told. Not where the
-    /// client can ask for the rest of a stream.
+    /// Answers each request that waits here with an error, because the server's answer does not come, or not
+    /// completely. Answers nothing if the client can resume the stream.
     pub fn fail(
         &mut self,
         session: &mut HttpSession,
@@ -318,7 +320,7 @@ impl HttpResponse {
         WholeResponseHead { status, ..ended }
     }
 
-    /// The server says nothing any more, for this reason: whatever the client waits for here is answered with it.
+    /// Answers each request that waits here with `denial`, because the server may not answer any more.
     pub fn turn_away(
         &mut self,
         session: &mut HttpSession,
@@ -328,7 +330,7 @@ impl HttpResponse {
         self.answer_all(session, out, |id| denied(id, denial))
     }
 
-    /// Answers what has waited longer than allowed, if there is such a limit.
+    /// Answers the requests that have waited longer than allowed, if there is such a limit.
     pub fn expire(&mut self, now: Timestamp, session: &mut HttpSession, out: &mut HttpOutput) -> Flow {
         let dialogue = &mut session.reader.dialogue;
         let expired = match &self.channel {
@@ -354,14 +356,14 @@ impl HttpResponse {
             );
         }
         match &self.channel {
-            // It was there for the answer.
+            // The stream existed for the answer only.
             Channel::Post if self.waiting.asked.is_empty() => Flow::Over,
             Channel::Post | Channel::Stream | Channel::Legacy { .. } => Flow::On,
         }
     }
 
-    /// Tells the client that a list changed because its verdicts did, if the client is told of such changes
-    /// on this stream.
+    /// Tells the client that a list changed because its verdicts did, if this stream reports such changes to the
+    /// client.
     pub fn list_changed(&self, session: &HttpSession, kind: ListKind, out: &mut HttpOutput) {
         if !self.is_stream {
             return;
@@ -386,7 +388,7 @@ impl HttpResponse {
         }
     }
 
-    /// Nobody waits here any more, as the client has gone: what it asked can still be answered on another channel.
+    /// Stops waiting here, because the client has disconnected. Its requests can still be answered on another channel.
     pub fn left(&mut self, session: &mut HttpSession) {
         for id in self.waiting.asked.drain(..) {
             if !session.own.give_up(&id) {
@@ -395,7 +397,7 @@ impl HttpResponse {
         }
     }
 
-    /// Takes the requests that wait here for an answer. They wait no longer.
+    /// Takes the requests that wait here for an answer.
     fn take_asked(&mut self, session: &mut HttpSession) -> Vec<RequestId> {
         if matches!(self.channel, Channel::Legacy { .. }) {
             return session.reader.dialogue.abandon(Side::Client);
@@ -407,7 +409,7 @@ impl HttpResponse {
         asked
     }
 
-    /// Answers everything that waits here.
+    /// Answers every request that waits here.
     fn answer_all(
         &mut self,
         session: &mut HttpSession,

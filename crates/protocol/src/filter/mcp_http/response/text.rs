@@ -1,5 +1,5 @@
-//! A response that is no message: the page of a gateway, the text of an error. SDKs hand such a text on as the error's
-//! message, and so it is judged as one.
+//! Responses that are no messages: the page of a gateway, the text of an error. SDKs pass such a text on as the error's
+//! message, so it is judged as one.
 
 use mcpmon_model::{
     Answer as Said, AnswerOutcome, AnsweredRequest, ClientRequestKind, Content, Era, FromServer, Message,
@@ -12,16 +12,16 @@ use crate::{
     rewrite::{RefusalReason, refusal},
 };
 
-/// JSON-RPC's code for what went wrong at a server.
+/// JSON-RPC's code for an internal error of a server.
 const INTERNAL: i64 = -32_603;
 
-/// A byte order mark, and one that was read as Latin-1: there are readers that strip either.
+/// A byte order mark, and one that was decoded as Latin-1: some readers strip either.
 const MARKS: [&str; 2] = ["\u{feff}", "\u{ef}\u{bb}\u{bf}"];
 
-/// The longest text that is judged; nobody shows more of an error.
+/// Longest text that is judged, bytes; no client shows more of an error.
 pub(super) const LONGEST: usize = 256 << 10;
 
-/// Returns whether some reader could take a text for JSON, whatever it is called.
+/// Returns whether some reader could take a text for JSON, whatever its content type.
 pub(super) fn may_be_json(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     matches!(text.trim_ascii_start().first(), Some(b'{' | b'['))
@@ -43,7 +43,7 @@ fn ends_line(character: char) -> bool {
     matches!(character, '\n' | '\u{b}'..='\r' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// The answer to a request that a text takes the place of.
+/// Builds the error with which a text answers a request.
 pub(super) fn as_message(id: &RequestId, text: &[u8]) -> String {
     let mut message = "{\"jsonrpc\":\"2.0\",\"id\":".to_owned();
     match id {
@@ -63,8 +63,8 @@ fn error(text: &[u8]) -> String {
     error
 }
 
-/// Judges a text that takes the place of nobody's answer: that to a notification, to the opening of a stream. What is
-/// said instead, if it may not go on.
+/// Judges a text that answers no request: the response to a notification, or to the opening of a stream. Returns the
+/// replacement if the text may not be forwarded.
 pub(super) fn judge(now: Timestamp, text: &[u8], arbiter: &mut dyn Arbiter) -> Option<ProxyResponse> {
     let error = error(text);
     let message = String::from_utf8_lossy(text);
@@ -93,7 +93,7 @@ pub(super) fn judge(now: Timestamp, text: &[u8], arbiter: &mut dyn Arbiter) -> O
             status: 502,
             body: refusal(None, RefusalReason::Answer, &denial.reason).into_bytes(),
         }),
-        // What is no JSON is not written anew.
+        // A text that is no JSON is not rewritten.
         Verdict::Redact(_) => Some(ProxyResponse {
             status: 502,
             body: refusal(

@@ -1,4 +1,4 @@
-//! A response that is no stream: one JSON text, or the text of an error.
+//! Responses that are no streams: one JSON text, or the text of an error.
 
 use mcpmon_model::{Incident, RequestId, Timestamp};
 
@@ -22,11 +22,11 @@ use crate::{
     rewrite::{self, refusal},
 };
 
-/// The status of what is answered elsewhere.
+/// The status of a response whose answers come on another channel.
 const ACCEPTED: u16 = 202;
 
 impl HttpResponse {
-    /// The whole of a body that is to be JSON.
+    /// Judges a complete body that should be JSON.
     pub(super) fn whole(
         &mut self,
         now: Timestamp,
@@ -76,7 +76,7 @@ impl HttpResponse {
         self.ours(instead, out)
     }
 
-    /// A body that is no message.
+    /// Judges a body that is no message.
     pub(super) fn text(
         &mut self,
         now: Timestamp,
@@ -96,10 +96,10 @@ impl HttpResponse {
             out.to_client.extend_from_slice(body);
             return self.as_it_came();
         }
-        // There are clients that read a stream of events whatever it is called.
+        // Some clients read a stream of events whatever the content type.
         if is_success(self.status) || text::may_be_events(body) {
             out.incidents.push(Incident::Noise { bytes: body.len() });
-            // What was accepted only is answered elsewhere.
+            // A post that was only accepted is answered on another channel.
             let is_accepted = self.status == ACCEPTED || self.waiting.asked.is_empty();
             if is_success(self.status) && is_accepted && matches!(self.channel, Channel::Post) {
                 return self.ours(JoinedMessages::default(), out);
@@ -142,7 +142,7 @@ impl HttpResponse {
         self.ours(instead, out)
     }
 
-    /// Answers of ours that this response is to have too, to be followed by others.
+    /// Returns mcpmon's own answers for this response, to which others are added.
     pub(super) fn joined(&mut self) -> JoinedMessages {
         let mut joined = match self.waiting.is_batch {
             true => JoinedMessages::array(),
@@ -154,7 +154,7 @@ impl HttpResponse {
         joined
     }
 
-    /// A response that is not the server's.
+    /// Builds a response with a body of mcpmon.
     pub(super) fn ours(&self, body: JoinedMessages, out: &mut HttpOutput) -> WholeResponseHead {
         let status = match (is_success(self.status), body.is_empty()) {
             (true, false) => 200,
@@ -172,11 +172,11 @@ impl HttpResponse {
     }
 }
 
-/// A JSON text of the server, and what goes on of it.
+/// A JSON text of the server, and the part of it that is forwarded.
 pub(super) struct WholeExit<'e> {
-    /// Its status says that the request failed: what is no answer to it is the text of an error.
+    /// True if the status says that the request failed: a text that is no answer is then the text of an error.
     is_error: bool,
-    /// Such a text it is.
+    /// True if it is such a text.
     is_text: bool,
     /// True if it passes as it came.
     as_it_came: bool,

@@ -61,7 +61,7 @@ impl<J: FnMut(&Message<'_>) -> Verdict> Scene<J> {
         (posted, out.incidents)
     }
 
-    /// Posts what goes on.
+    /// Posts a body that is forwarded.
     fn asks(&mut self, body: impl AsRef<[u8]>) -> PendingRequests {
         match self.post(&[], body).0 {
             PostDecision::Forward(forward) => forward.waiting,

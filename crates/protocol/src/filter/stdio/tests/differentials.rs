@@ -1,10 +1,11 @@
-//! Lines that servers execute although a strict parser refuses them, or reads otherwise: none goes on as it came.
+//! Lines that servers execute although a strict parser refuses them or reads them differently: none is forwarded
+//! unchanged.
 
 use test_case::test_case;
 
 use super::*;
 
-/// Not one byte reaches the server, the client is told, and nobody judged anything.
+/// Asserts that not one byte reaches the server, the client is told, and nothing was judged.
 fn assert_refused(line: &[u8], id: &str, code: i32, cause: &str) {
     let mut conversation = Conversation::new(|message| panic!("judged: {message:?}"));
     let written = conversation.writes(Side::Client, [line, b"\n"].concat());

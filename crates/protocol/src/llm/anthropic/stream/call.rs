@@ -1,4 +1,4 @@
-//! A call whose input is still being told.
+//! Calls whose input is not complete yet.
 
 use mcpmon_model::{Intent, LlmMention, ToolName, Verdict};
 
@@ -13,11 +13,11 @@ use crate::llm::{
 pub(super) struct OpenCall {
     id: Option<String>,
     pub(super) name: ToolName<'static>,
-    /// Input that came with the start of the block.
+    /// Input in the start event of the block.
     started_with: Option<String>,
-    /// Input that came behind it.
+    /// Input in later events.
     told: String,
-    /// Nothing more can come.
+    /// True if no more input can come.
     pub(super) is_whole: bool,
 }
 
@@ -40,7 +40,7 @@ impl OpenCall {
         self.told.push_str(part);
     }
 
-    /// Bytes that are kept of it.
+    /// Returns the bytes that are kept of it.
     pub(super) fn size(&self) -> usize {
         self.told.len() + self.started_with.as_ref().map_or(0, String::len)
     }
@@ -52,7 +52,7 @@ impl OpenCall {
             (Some(input), "") => Ok(Arguments::Exact(input)),
             (None, told) => Arguments::json(told),
             (Some(input), told) => {
-                // Some readers take the one, some the other.
+                // Some readers use the input of the start, others that of the deltas.
                 let arguments = Arguments::json(told)?;
                 if spelled(told)? == spelled(input)? {
                     Ok(arguments)
@@ -88,6 +88,6 @@ impl OpenCall {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CalledBy<'a> {
     Client,
-    /// With a tool of this MCP server, or with one of its own.
+    /// The provider, with a tool of this MCP server, or with one of its own.
     Provider(Option<&'a str>),
 }

@@ -1,8 +1,8 @@
 //! Anthropic Messages.
 //!
-//! SDKs append a block when it starts and find it by that position. So no start overtakes another, indexes count from
-//! zero without a gap where calls are concerned, and a blocked call becomes a text of the same index. What is neither
-//! a call nor behind the start of one goes on at once.
+//! SDKs append a block when it starts and find it by that position. So starts keep their order, the indexes of calls
+//! count from zero without a gap, and a blocked call becomes a text of the same index. Events that neither belong to a
+//! call nor come after the start of one are forwarded at once.
 
 mod call;
 #[cfg(test)]
@@ -113,22 +113,23 @@ fn is_text(event: Value<'_>) -> bool {
     )
 }
 
-/// The content of the message, as far as it was told.
+/// The content of the message so far.
 #[derive(Debug)]
 struct MessageContent {
     limits: HoldLimits,
     /// Its blocks, by their index.
     blocks: Vec<BlockState>,
-    /// Those calls that may still be added to.
+    /// The calls whose input may still grow.
     open: BTreeSet<usize>,
-    /// Bytes of their input.
+    /// Bytes of input of the open calls.
     inputs: usize,
     waiting: PendingEvents,
-    /// True if its events have names; all or none do, or readers differ about which there are.
+    /// True if its events have names. Either all have one or none: otherwise readers differ about which events there
+    /// are.
     is_named: Option<bool>,
     has_started: bool,
     has_failed: bool,
-    /// Indexes and positions differ: for some readers a delta belongs to another block than for others.
+    /// True if indexes and positions differ: some readers then add a delta to another block than others.
     is_skewed: bool,
     allowed: usize,
     blocked: usize,
@@ -137,15 +138,15 @@ struct MessageContent {
 /// A block.
 #[derive(Debug)]
 enum BlockState {
-    /// Nobody executes it.
+    /// A block that no side executes.
     Other,
-    /// The client is to call it, and nobody judged it yet.
+    /// A call for the client that was not judged yet.
     Call(Box<OpenCall>),
-    /// The provider called it, by a server or itself.
+    /// A call that the provider made, to a server or to its own tool.
     Called(Option<String>, Box<OpenCall>),
-    /// A call that goes on, or was judged too late for anything else.
+    /// A call that was forwarded, or that was judged too late to be stopped.
     Passed,
-    /// A call in whose place something else was written.
+    /// A call that was replaced.
     Replaced,
 }
 
@@ -207,7 +208,7 @@ impl MessageContent {
         }
     }
 
-    /// SDKs read no event without a name; others look at no name.
+    /// Checks the name of an event: some SDKs read no event without a name, others ignore names.
     fn named(&mut self, event: &Event<'_>, name: Option<&[u8]>) -> Result<(), LlmFault> {
         let Some(kind) = event.name() else {
             return Ok(());
@@ -307,7 +308,7 @@ impl MessageContent {
         self.pass(index, raw, out)
     }
 
-    /// Lets an event of a block go on, or wait: for the end of the call that it belongs to, or for its turn.
+    /// Forwards an event of a block, or keeps it until the call that it belongs to, or an earlier one, is decided.
     fn pass(&mut self, index: usize, raw: &[u8], out: &mut Vec<u8>) -> Result<(), LlmFault> {
         let waits = match self.blocks.get(index) {
             Some(BlockState::Replaced) => return Ok(()),
@@ -330,12 +331,12 @@ impl MessageContent {
         Ok(())
     }
 
-    /// Returns whether a block starts behind one that waits.
+    /// Returns whether a block starts after one that waits.
     fn is_behind(&self, index: usize) -> bool {
         self.waiting.first().is_some_and(|first| first < index)
     }
 
-    /// Nothing more can come of a block. What was called already is told of.
+    /// Notes that a block is complete. A call that the provider made is recorded.
     fn end_block(&mut self, index: usize, judge: &mut dyn ContentJudge) -> Result<(), LlmFault> {
         if !self.open.remove(&index) {
             return Ok(());
@@ -353,7 +354,7 @@ impl MessageContent {
         Ok(())
     }
 
-    /// Nothing more can come of any block, whether it was said or not.
+    /// Notes that all blocks are complete, announced or not.
     fn end_all(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> Result<(), LlmFault> {
         while let Some(index) = self.open.first() {
             self.end_block(*index, judge)?;
@@ -361,7 +362,7 @@ impl MessageContent {
         self.release(judge, out)
     }
 
-    /// Judges what is whole and lets go on what waited for that, in the order in which it came.
+    /// Judges the complete calls, and forwards the events that waited for them, in their order.
     fn release(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> Result<(), LlmFault> {
         while let Some(index) = self.waiting.first() {
             match self.blocks.get(index) {
@@ -376,7 +377,7 @@ impl MessageContent {
         Ok(())
     }
 
-    /// Judges the call whose start is what waits longest.
+    /// Judges the call whose start has waited longest.
     fn decide(
         &mut self,
         index: usize,
@@ -411,7 +412,7 @@ impl MessageContent {
         Ok(())
     }
 
-    /// Passes the end of the message on; where no call is left of those that were, the turn is over.
+    /// Forwards the end of the message; if all its calls were blocked, the stop reason becomes the end of the turn.
     fn end_turn(&self, data: Value<'_>, reason: Option<Value<'_>>, raw: &[u8], out: &mut Vec<u8>) {
         let is_over = self.blocked > 0 && self.allowed == 0;
         match reason.filter(|reason| is_over && is_tool_use(*reason)) {
@@ -428,7 +429,7 @@ impl MessageContent {
     }
 }
 
-/// Returns whether data is none: nothing, or what other APIs end a stream with.
+/// Returns whether data is empty, or the word that ends streams of other APIs.
 fn is_word(data: &[u8]) -> bool {
     matches!(data.trim_ascii(), b"" | b"[DONE]")
 }

@@ -1,4 +1,4 @@
-//! A message as a whole: a response that is no stream, or what a stream starts with.
+//! Whole messages: a response that is no stream, or the message with which a stream starts.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Filters a whole body; `None` if it stays as it is.
+/// Filters a whole body. Returns `None` if it is unchanged.
 pub(in super::super) fn whole(
     body: &[u8],
     judge: &mut dyn ContentJudge,
@@ -48,7 +48,7 @@ pub(super) struct JudgedMessage<'t> {
     pub(super) blocks: usize,
     /// The number of calls that pass.
     pub(super) allowed: usize,
-    /// The places of those that do not, and what is said there.
+    /// The ranges of the blocked calls, each with the text in its place.
     pub(super) blocked: Vec<(Range<usize>, String)>,
     stop_reason: Option<Value<'t>>,
 }
@@ -77,7 +77,7 @@ impl<'t> JudgedMessage<'t> {
                         | Verdict::Ask(_) => judged.allowed += 1,
                     }
                 }
-                // It happened already.
+                // The provider has already executed it.
                 Some(said) => drop(judge.judge(&said)),
                 None => {}
             }
@@ -85,7 +85,7 @@ impl<'t> JudgedMessage<'t> {
         Ok(judged)
     }
 
-    /// `whole`, in which the message lies, without what was blocked; `None` where nothing was.
+    /// Returns `whole`, which contains the message, without the blocked calls; `None` if none was blocked.
     pub(super) fn changed(&self, whole: Value<'_>) -> Option<String> {
         let is_left = self.allowed > 0;
         let reason = self.stop_reason.filter(|reason| !is_left && is_tool_use(*reason));
@@ -93,12 +93,12 @@ impl<'t> JudgedMessage<'t> {
     }
 }
 
-/// Returns whether a reason to stop is that a tool is to be called.
+/// Returns whether a stop reason is that a tool is to be called.
 pub(super) fn is_tool_use(reason: Value<'_>) -> bool {
     reason.string().as_deref() == Some("tool_use")
 }
 
-/// Returns the content of a whole block, as it is judged.
+/// Returns the content of a whole block in the form in which it is judged.
 fn said(block: Block<'_>) -> Option<LlmMention<'_>> {
     Some(match block {
         Block::Call(call) => LlmMention::Call(intent(call)),

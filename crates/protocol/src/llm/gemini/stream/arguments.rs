@@ -1,4 +1,4 @@
-//! Arguments that come in parts: each says by a JSON path (RFC 9535) where in the arguments it belongs.
+//! Arguments that come in parts: each part gives its place in the arguments as a JSON path (RFC 9535).
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -12,21 +12,21 @@ use crate::{
 /// Most steps of a path.
 const MAX_STEPS: usize = 64;
 
-/// Arguments as far as they came.
+/// The arguments so far.
 #[derive(Debug, Default)]
 pub(super) struct PartialArguments {
     root: ArgumentNode,
-    /// The written pieces that cannot be put together.
+    /// The pieces as written, for arguments that cannot be combined.
     pieces: String,
     state: ArgumentState,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ArgumentState {
-    /// Every reader puts them together alike.
+    /// Every reader combines the parts in the same way.
     #[default]
     Sound,
-    /// Readers could put them together in different ways, or not at all.
+    /// Readers could combine the parts in different ways, or not at all.
     Unsound,
 }
 
@@ -40,7 +40,7 @@ enum ArgumentNode {
         text: String,
         is_open: bool,
     },
-    /// Anything else, as it was written.
+    /// Any other value, as written.
     Scalar(String),
 }
 
@@ -50,7 +50,7 @@ enum Step {
 }
 
 impl PartialArguments {
-    /// The whole of them at once; none, where parts are to follow.
+    /// Sets the complete arguments. An empty object sets nothing, because parts may follow.
     pub(super) fn put_whole(&mut self, arguments: Value<'_>) {
         if arguments.is_object() && arguments.members().next().is_none() {
             return;
@@ -66,7 +66,7 @@ impl PartialArguments {
         self.root = ArgumentNode::Scalar(arguments.text().to_owned());
     }
 
-    /// A part of them.
+    /// Adds a part.
     pub(super) fn put(&mut self, part: Value<'_>) -> Result<(), LlmFault> {
         self.pieces.push_str(part.text());
         if self.state == ArgumentState::Sound && self.place(part)?.is_none() {
@@ -75,7 +75,7 @@ impl PartialArguments {
         Ok(())
     }
 
-    /// All of them.
+    /// Returns the arguments.
     pub(super) fn written(&self) -> WrittenArguments {
         match (self.state, &self.root) {
             (ArgumentState::Unsound, _) => WrittenArguments::Unsound(self.pieces.clone()),
@@ -106,7 +106,7 @@ impl PartialArguments {
     }
 }
 
-/// All arguments of a call, put together.
+/// All arguments of a call, combined.
 #[derive(Debug)]
 pub(super) enum WrittenArguments {
     Json(String),
@@ -147,7 +147,7 @@ impl ArgumentNode {
         Some(node)
     }
 
-    /// Puts a value where none is, or more text behind text that was to go on.
+    /// Sets a value that is still empty, or appends text to text that is to be continued.
     fn fill(&mut self, new: Self) -> Option<()> {
         match (&mut *self, new) {
             (Self::Nothing, new) => *self = new,
@@ -196,7 +196,7 @@ impl ArgumentNode {
     }
 }
 
-/// The steps of a path to one place; `None` where it leads to several, or is none.
+/// Returns the steps of a path to one place; `None` if it leads to several places, or is no path.
 fn steps(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();
@@ -224,7 +224,7 @@ fn name(rest: &str) -> Option<(Step, &str)> {
     is_name.then(|| (Step::Name(name.to_owned()), after))
 }
 
-/// A name in quotes, with the bracket behind it.
+/// Reads a quoted name and the bracket after it.
 fn quoted(rest: &str) -> Option<(Step, &str)> {
     let mut characters = rest.char_indices();
     let (_, quote) = characters.next()?;

@@ -1,5 +1,5 @@
-//! Gemini: `generateContent` and its streams. A call comes whole in one part, or, where a request wants it so, in
-//! parts of several events. Only then are events held, from the call's first part to its last.
+//! Gemini: `generateContent` and its streams. A call is complete in one part or, if the request wants it, in parts of
+//! several events. Only then are events held, from the call's first part to its last.
 
 mod arguments;
 #[cfg(test)]
@@ -32,7 +32,7 @@ struct HeldEvent {
     said: Option<HeldResponse>,
 }
 
-/// An event in which something may change.
+/// An event that may have to be changed.
 #[derive(Debug)]
 struct HeldResponse {
     json: String,
@@ -50,7 +50,7 @@ impl StreamReader {
         }
     }
 
-    /// Notes a piece until the call is decided.
+    /// Holds a piece until the call is decided.
     fn hold(&mut self, piece: Piece<'_>, said: Option<HeldResponse>) -> Result<(), LlmFault> {
         let data = piece.data.unwrap_or_default();
         let json = said.as_ref().map_or(0, |said| said.json.len());
@@ -68,7 +68,7 @@ impl StreamReader {
         Ok(())
     }
 
-    /// Decides what was said, and lets go what was held.
+    /// Decides about the calls, and forwards the held pieces.
     fn release(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> DecidedContent {
         let decided = self.turn.decide(judge);
         self.bytes = 0;
@@ -109,7 +109,7 @@ fn changed(said: HeldResponse, turn: &mut ContentTurn, decided: &DecidedContent)
     }
 }
 
-/// Reads a JSON text; `None` where nothing in it may change.
+/// Reads a JSON text. Returns `None` if nothing in it can change.
 fn read(turn: &mut ContentTurn, json: &[u8]) -> Result<Option<HeldResponse>, LlmFault> {
     strict::read(json, |document, form| {
         let groups = turn.read(document.root())?;
@@ -167,7 +167,7 @@ impl Stream for StreamReader {
     }
 }
 
-/// Filters a whole body, one response or an array of them; `None` if it stays as it is.
+/// Filters a whole body: one response or an array of them. Returns `None` if it is unchanged.
 pub(super) fn whole(body: &[u8], judge: &mut dyn ContentJudge) -> Result<Option<Vec<u8>>, LlmFault> {
     if strict::is_silent(body) {
         return Ok(None);
@@ -183,8 +183,8 @@ pub(super) fn whole(body: &[u8], judge: &mut dyn ContentJudge) -> Result<Option<
         .map(String::into_bytes))
 }
 
-/// Returns whether a line stands in an event that readers of events pass over. Google's SDK for Python reads
-/// it as a response of its own.
+/// Returns whether an event contains a line that readers of events ignore: Google's SDK for Python reads it as a
+/// response.
 fn has_foreign_line(piece: Piece<'_>) -> bool {
     if piece
         .data

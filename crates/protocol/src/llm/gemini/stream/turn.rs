@@ -1,5 +1,4 @@
-//! The content of a response, or of several in a row: calls from their first part to their last, with their
-//! places.
+//! The content of one or several successive responses: calls from their first part to their last, with their positions.
 
 use std::{borrow::Cow, collections::BTreeMap, ops::Range};
 
@@ -19,19 +18,19 @@ use crate::{
 /// Most alternatives in one response.
 const MAX_CANDIDATES: usize = 64;
 
-/// Most calls of one candidate that go on side by side.
+/// Most calls of one candidate that are open at a time.
 const MAX_OPEN: usize = 64;
 
-/// The tool by which the provider runs code, as a request names it.
+/// The name of the provider's tool that runs code, as in a request.
 const CODE: &str = "codeExecution";
 
 /// The content since the last decision.
 #[derive(Debug, Default)]
 pub(super) struct ContentTurn {
     said: Vec<TurnItem>,
-    /// The calls that go on, by their candidate.
+    /// The open calls, by their candidate.
     open: BTreeMap<u64, Vec<usize>>,
-    /// Signatures that were taken off calls that were blocked, by the candidate.
+    /// Signatures of blocked calls, which have to move to another call, by candidate.
     signatures: BTreeMap<u64, String>,
 }
 
@@ -58,11 +57,11 @@ struct Call {
     arguments: PartialArguments,
 }
 
-/// The parts of one candidate's content, of which some are calls or belong to one.
+/// The parts of one candidate's content, some of which are calls or belong to one.
 #[derive(Debug)]
 pub(super) struct Group {
     candidate: u64,
-    /// The candidate's members, and which one is the content.
+    /// The candidate's members, and the index of the content among them.
     members: Vec<Range<usize>>,
     content: usize,
     parts: Vec<Range<usize>>,
@@ -75,7 +74,7 @@ struct Mark {
     part: usize,
     call: usize,
     place: PartPosition,
-    /// The signature as it is written.
+    /// The signature as written.
     signature: Option<String>,
 }
 
@@ -90,12 +89,12 @@ enum PartPosition {
 pub(super) struct DecidedContent(Vec<Option<String>>);
 
 impl ContentTurn {
-    /// Returns whether more of a call is to come.
+    /// Returns whether more of a call has to come.
     pub(super) fn is_open(&self) -> bool {
         self.open.values().any(|open| !open.is_empty())
     }
 
-    /// Reads a response, a row of responses, or either in the wrapping of Google's Code Assist.
+    /// Reads a response, an array of responses, or either in the envelope of Google's Code Assist.
     pub(super) fn read(&mut self, root: Value<'_>) -> Result<Vec<Group>, LlmFault> {
         let mut groups = Vec::new();
         match root.kind() {
@@ -197,7 +196,7 @@ impl ContentTurn {
         Ok(())
     }
 
-    /// Takes a call, or more of the one that goes on; which one it is of what was said.
+    /// Adds a call, or a part of an open call. Returns its index among the content.
     fn call(&mut self, candidate: u64, call: Value<'_>) -> Result<(usize, PartPosition), LlmFault> {
         let name = strict::text(call, "name")?;
         let id = strict::text(call, "id")?;
@@ -228,9 +227,9 @@ impl ContentTurn {
         Ok((number, place))
     }
 
-    /// Returns the call that this part continues, if it continues one. Some providers repeat name and id with
-    /// every part, others only say that there is more; if the part could belong to several calls, it is a
-    /// fault, because readers could attach it to either.
+    /// Returns the call that this part continues, if it continues one. Some providers repeat name and id with every
+    /// part, others only mark that more follows. If the part could belong to several calls, it is a fault, because
+    /// readers could attach it to different ones.
     fn goes_on(
         &self,
         candidate: u64,
@@ -249,7 +248,7 @@ impl ContentTurn {
             (None, [alone]) => Some(alone),
             (None, _) => None,
         };
-        // Calls that have ids can go on side by side.
+        // Only calls with ids can be open at the same time.
         let may_begin =
             open.len() < MAX_OPEN && id.is_some() && open.iter().all(|(_, call)| call.id.is_some());
         match found {
@@ -262,14 +261,14 @@ impl ContentTurn {
         })
     }
 
-    /// Has everything judged that was said.
+    /// Judges the content.
     pub(super) fn decide(&mut self, judge: &mut dyn ContentJudge) -> DecidedContent {
         let said = std::mem::take(&mut self.said);
         self.open.clear();
         DecidedContent(said.into_iter().map(|said| said.blocked(judge)).collect())
     }
 
-    /// Notes what changes in the parts of a response.
+    /// Adds the changes to the parts of a response.
     pub(super) fn edit(&mut self, group: &Group, decided: &DecidedContent, splices: &mut Splices) {
         let mut gone = Vec::new();
         for mark in &group.marks {
@@ -284,7 +283,7 @@ impl ContentTurn {
                     self.take_off(group.candidate, mark);
                 }
                 (None, PartPosition::First) => {
-                    // Of calls side by side only the first one is signed, and the provider wants a signature back.
+                    // Of parallel calls only the first one is signed, and the provider requires a signature back.
                     let signature = self.signatures.remove(&group.candidate);
                     if let (Some(signature), None) = (signature, &mark.signature) {
                         let end = place.end - 1;
@@ -313,7 +312,7 @@ impl ContentTurn {
 }
 
 impl TurnItem {
-    /// The part in its place, if it is blocked.
+    /// Judges the item. Returns the part in its place if it is blocked.
     fn blocked(self, judge: &mut dyn ContentJudge) -> Option<String> {
         match self {
             Self::Call(call) => {
@@ -329,7 +328,7 @@ impl TurnItem {
                     Ran::Tool(written) => written.input(),
                 };
                 let intent = intent(None, &name, input);
-                // It has run already: what is said of it is for the record.
+                // The provider has already run it, so it is judged for the record only.
                 drop(judge.judge(&LlmMention::Called { server: None, intent }));
                 None
             }

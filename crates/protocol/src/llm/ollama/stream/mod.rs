@@ -1,5 +1,5 @@
-//! Ollama: `/api/chat` and `/api/generate`, a JSON text a line or one alone. Every call comes whole in one text, so
-//! nothing is held.
+//! Ollama: `/api/chat` and `/api/generate`, one JSON text per line or a single one. Every call is complete in one text,
+//! so nothing is held.
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +27,7 @@ pub(super) struct StreamReader {
     calls: CallCounts,
 }
 
-/// Tells whether the answer has text already, from which text in place of a call is to be set apart.
+/// Whether the answer has text already: text in place of a call is then separated from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Spoke {
     #[default]
@@ -47,7 +47,7 @@ impl StreamReader {
         Self::default()
     }
 
-    /// Returns the text after its calls are judged; `None` if it is unchanged.
+    /// Judges the calls in a text. Returns the changed text; `None` if it is unchanged.
     fn judged(
         &mut self,
         document: Document<'_>,
@@ -104,7 +104,7 @@ impl StreamReader {
         let leaves_none = told.len() == items.len();
         match content {
             Some(content) => splices.put(content.start..content.value.range().end, text),
-            // The text takes the place of the calls, or stands before what is left of them.
+            // The text replaces the calls, or comes before the remaining ones.
             None if leaves_none => splices.put(calls.start..calls.value.range().end, text),
             None => splices.put(calls.start..calls.start, text + ","),
         }
@@ -122,7 +122,7 @@ impl StreamReader {
         Ok(())
     }
 
-    /// The text of a message with what is told in place of its calls.
+    /// Returns the text of a message with the texts in place of its calls.
     fn answer(&mut self, before: &str, told: &[String]) -> String {
         let gap = match self.spoken {
             Spoke::Nothing => "",
@@ -133,7 +133,7 @@ impl StreamReader {
     }
 }
 
-/// The text in place of a call, if it is blocked.
+/// Returns the text in place of a call, if it is blocked.
 fn blocked_call(call: Value<'_>, judge: &mut dyn ContentJudge) -> Result<Option<String>, LlmFault> {
     let function = strict::value(call, "function")?.unwrap_or(call);
     let name = ToolName {
@@ -141,7 +141,7 @@ fn blocked_call(call: Value<'_>, judge: &mut dyn ContentJudge) -> Result<Option<
         name: strict::text(function, "name")?.unwrap_or_default(),
     };
     let arguments = strict::value(function, "arguments")?;
-    // Some gateways write them as OpenAI does: a string with JSON in it.
+    // Some gateways write arguments as OpenAI does: as a string that contains JSON.
     let written = arguments.and_then(Value::string);
     let input = match (&written, arguments) {
         (Some(text), _) if is_json(text) => Input::Json(RawJson::trusted(text)),
@@ -197,7 +197,7 @@ impl Stream for StreamReader {
     }
 }
 
-/// Filters a whole body; `None` if it stays as it is.
+/// Filters a whole body. Returns `None` if it is unchanged.
 pub(super) fn whole(body: &[u8], judge: &mut dyn ContentJudge) -> Result<Option<Vec<u8>>, LlmFault> {
     if strict::is_silent(body) {
         return Ok(None);

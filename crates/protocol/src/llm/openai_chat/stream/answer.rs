@@ -1,4 +1,4 @@
-//! One of the answers of a response, as far as it went on.
+//! One of the answers of a response, as far as it was forwarded.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::llm::{
 /// The state of an answer: its text and its calls so far.
 #[derive(Debug, Default)]
 pub(super) struct AnswerState {
-    /// True once a reader knows the role of the speaker.
+    /// True once the role of the speaker was forwarded.
     pub(super) has_begun: bool,
     has_text: bool,
     allowed: usize,
     blocked: usize,
     /// Calls that were decided, with their ids.
     decided: BTreeMap<CallPosition, String>,
-    /// The index of the call behind all that went on.
+    /// The index after that of the last forwarded call.
     next: u64,
-    /// Calls were left out or split: those behind them have other indexes than they came with.
+    /// True if calls were left out or split, so that later ones have other indexes than they came with.
     is_shifted: bool,
 }
 
@@ -31,7 +31,7 @@ impl AnswerState {
         self.has_text |= has_text;
     }
 
-    /// Returns the id with which a call at this place was decided, if one was.
+    /// Returns the id with which a call at this position was decided, if one was.
     pub(super) fn decided(&self, place: CallPosition) -> Option<&str> {
         self.decided.get(&place).map(String::as_str)
     }
@@ -71,14 +71,14 @@ impl AnswerState {
         })
     }
 
-    /// Returns the text in place of a call, set apart from earlier text.
+    /// Returns the text in place of a call, separated from earlier text.
     pub(super) fn say(&mut self, text: &str) -> String {
         let gap = if self.has_text { "\n\n" } else { "" };
         self.has_text = true;
         format!("{gap}{text}")
     }
 
-    /// Returns whether this end of the answer promises calls of which none is left.
+    /// Returns whether the answer ends with calls, but all of them were blocked.
     pub(super) fn stops(&self, choice: &Choice<'_>) -> bool {
         let promises = matches!(choice.finish.as_deref(), Some("tool_calls" | "function_call"));
         promises && self.blocked > 0 && self.allowed == 0

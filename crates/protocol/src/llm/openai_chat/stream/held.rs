@@ -1,4 +1,4 @@
-//! Pieces that wait for the end of a call.
+//! Pieces that are held until the end of a call.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -21,19 +21,19 @@ use crate::{
     },
 };
 
-/// Chunks, and the calls in them.
+/// Held chunks, and the calls in them.
 #[derive(Debug, Default)]
 pub(super) struct HeldPieces {
     chunks: Vec<HeldChunk>,
     calls: Vec<Call>,
-    /// Calls by their answer and their place in it: of several with one place the last one.
+    /// Calls by their answer and their position in it; the last one, if several have the same position.
     places: BTreeMap<(u64, CallPosition), usize>,
     /// The last call of each answer.
     last: BTreeMap<u64, usize>,
     bytes: usize,
 }
 
-/// A chunk that waits.
+/// A held chunk.
 #[derive(Debug)]
 pub(super) struct HeldChunk {
     raw: Vec<u8>,
@@ -41,7 +41,7 @@ pub(super) struct HeldChunk {
     text: Range<usize>,
     /// The calls that its entries belong to, in order.
     calls: Vec<usize>,
-    /// Of each answer in it: whether it has a role, and text.
+    /// For each answer in it: whether it has a role, and whether it has text.
     heard: Vec<(u64, bool, bool)>,
     finishes: bool,
 }
@@ -75,13 +75,13 @@ impl HeldPieces {
         self.chunks.push(chunk);
     }
 
-    /// Returns whether something is held, and no call in it goes on.
+    /// Returns whether something is held, and every call in it is complete.
     pub(super) fn is_over(&self) -> bool {
         !self.chunks.is_empty() && self.calls.iter().all(|call| call.is_over)
     }
 
-    /// Ends the last call of every answer in which these begin another one, if it is whole; otherwise all that follow
-    /// wait with it. Each call is looked at once.
+    /// Ends the last call of every answer in which another call begins, if it is complete; otherwise all that follow
+    /// wait with it. Each call is checked once.
     pub(super) fn end_before(&mut self, choices: &[Choice<'_>]) {
         for choice in choices {
             if choice
@@ -94,7 +94,7 @@ impl HeldPieces {
         }
     }
 
-    /// The calls that the fragments belong to.
+    /// Adds the fragments to their calls. Returns the calls that they belong to.
     pub(super) fn take(
         &mut self,
         choices: &[Choice<'_>],
@@ -127,7 +127,7 @@ impl HeldPieces {
         }
     }
 
-    /// Sends on all of it, or what stands in its place.
+    /// Forwards everything, or its replacement.
     pub(super) fn release(
         self,
         answers: &mut BTreeMap<u64, AnswerState>,
@@ -192,7 +192,7 @@ impl HeldPieces {
         Ok(())
     }
 
-    /// The call that goes on with this fragment; `None` where it begins another one.
+    /// Returns the call that this fragment continues; `None` if it begins another one.
     fn find(&self, answer: u64, entry: &CallFragment<'_>) -> Option<usize> {
         let at = *self.places.get(&(answer, entry.place))?;
         let call = &self.calls[at];

@@ -1,5 +1,6 @@
-//! Chat Completions. A call comes in fragments that name it by its place; readers differ about a name or an id that
-//! comes twice, so neither is sure before the call is over. Until then its chunks are held; text goes on.
+//! Chat Completions. A call comes in fragments that identify it by its position. Readers differ about a name or an id
+//! that comes twice, so neither is certain before the call is complete. Until then its chunks are held; text is
+//! forwarded.
 
 mod answer;
 mod call;
@@ -137,8 +138,8 @@ impl StreamState {
         self.release(judge, out)
     }
 
-    /// Returns whether what holds no call has to stay behind what is held: the end of an answer, and what
-    /// would come before the chunk that says who speaks.
+    /// Returns whether a chunk without a call has to stay behind the held ones: it ends an answer, or would come before
+    /// the chunk that has the role.
     fn must_wait(&self, choices: &[Choice<'_>], raw: &[u8]) -> bool {
         let waits = |choice: &Choice<'_>| {
             let has_begun = self
@@ -150,7 +151,7 @@ impl StreamState {
         !self.held.is_empty() && (!is_ended(raw) || choices.iter().any(waits))
     }
 
-    /// Sends on what has no call in it.
+    /// Forwards a chunk without a call.
     fn pass(&mut self, root: Value<'_>, choices: &[Choice<'_>], raw: &[u8], out: &mut Vec<u8>) {
         let mut edits = Vec::new();
         for choice in choices {
@@ -173,7 +174,7 @@ impl StreamState {
         self.release(judge, out)
     }
 
-    /// Sends on what is held, or what stands in its place, if every call in it is over.
+    /// Forwards the held chunks, or their replacements, if every call in them is complete.
     fn release(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> Result<(), LlmFault> {
         if self.held.is_over() {
             std::mem::take(&mut self.held).release(&mut self.answers, judge, out)?;

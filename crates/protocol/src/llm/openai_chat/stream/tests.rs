@@ -132,7 +132,7 @@ fn calls_are_replaced(words: &[&'static str], text: &str, calls: &[&str], finish
     }
 }
 
-/// Streams that go on as they came if nothing is blocked.
+/// Streams that are forwarded unchanged if nothing is blocked.
 fn plain() -> Vec<(&'static str, String)> {
     let role = || {
         delta(
@@ -296,7 +296,7 @@ fn answers_are_independent() {
     assert_eq!(second[1]["delta"], begin(0, "b", "good"));
 }
 
-/// Fragments that readers understand in different ways: what goes on is one that all understand alike.
+/// Fragments that readers understand differently: the forwarded one is understood alike by all.
 #[test_case(&[begin(0, "a", "read_"), json!({"tool_calls": [{"index": 0, "function": {"name": "file", "arguments": "{}"}}]})] => ["a read_file {}"]; "a name in two parts")]
 #[test_case(&[begin(0, "a", "f"), json!({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]})] => ["a f {}"]; "the name again")]
 #[test_case(&[begin(0, "a", "f"), more(0, "{\"x\":1,\"x\":2}")] => ["a f {\"x\":2}"]; "a name twice in the arguments")]

@@ -1,4 +1,4 @@
-//! Pieces that wait for the end of a call.
+//! Pieces that are held until the end of a call.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// Events, and the calls that they tell of.
+/// Held events, and the calls that they are about.
 #[derive(Debug, Default)]
 pub(super) struct HeldPieces {
     events: Vec<HeldEvent>,
@@ -31,14 +31,14 @@ pub(super) struct HeldPieces {
     bytes: usize,
 }
 
-/// An event that waits.
+/// A held event.
 #[derive(Debug)]
 pub(super) struct HeldEvent {
     raw: Vec<u8>,
     /// The range of its JSON.
     text: Range<usize>,
     sequence: Option<u64>,
-    /// The call that it tells of.
+    /// The call that it is about.
     call: Option<usize>,
     told: CallUpdate,
     has_response: bool,
@@ -77,7 +77,7 @@ enum CallDecision {
     Rewrite(String),
     /// The call was cut off, and is dropped.
     Drop,
-    /// This stands in its place.
+    /// This message replaces the call.
     Replace(ReplacementMessage),
 }
 
@@ -90,17 +90,17 @@ impl HeldPieces {
         self.bytes
     }
 
-    /// Returns whether something is held, and no call in it goes on.
+    /// Returns whether something is held, and every call in it is complete.
     pub(super) fn is_over(&self) -> bool {
         !self.events.is_empty() && self.calls.iter().all(|call| call.is_over)
     }
 
-    /// The call at a place.
+    /// Returns the call at a position.
     pub(super) fn at(&self, place: u64) -> Option<usize> {
         self.places.get(&place).copied()
     }
 
-    /// The call whose item has this id.
+    /// Returns the call whose item has this id.
     pub(super) fn with_id(&self, item_id: &str) -> Option<usize> {
         let has_id = |call: &OpenCall| !item_id.is_empty() && call.first.item_id == item_id;
         self.calls.iter().position(has_id)
@@ -110,7 +110,7 @@ impl HeldPieces {
         self.open(OpenCall::new(place, wanted, false))
     }
 
-    /// A call that did not begin.
+    /// Adds a call that is complete without having begun.
     pub(super) fn done_only(&mut self, place: u64, wanted: RequestedCall) -> Result<usize, LlmFault> {
         self.open(OpenCall::new(place, wanted, true))
     }
@@ -119,7 +119,7 @@ impl HeldPieces {
         self.calls[at].done(wanted)
     }
 
-    /// Takes what an event tells of a call's arguments.
+    /// Adds what an event says about a call's arguments.
     pub(super) fn tell(
         &mut self,
         owner: EventOwner,
@@ -132,7 +132,7 @@ impl HeldPieces {
         }
     }
 
-    /// Ends the calls that were not done: as the response has them, or else as they are.
+    /// Ends the incomplete calls: with the input in the response, or else as they are.
     pub(super) fn end_all(&mut self, response: Value<'_>) -> Result<(), LlmFault> {
         if self.calls.iter().all(|call| call.is_over) {
             return Ok(());
@@ -158,7 +158,7 @@ impl HeldPieces {
         self.events.push(event);
     }
 
-    /// Sends on what says nothing, behind what is held.
+    /// Forwards an event without content, after the held ones.
     pub(super) fn pass_or_wait(&mut self, raw: &[u8], out: &mut Vec<u8>) {
         if self.is_empty() {
             out.extend_from_slice(raw);
@@ -174,7 +174,7 @@ impl HeldPieces {
         });
     }
 
-    /// Sends on all of it, or what stands in its place, without calls that are not over.
+    /// Forwards everything, or its replacement, without the incomplete calls.
     pub(super) fn release(
         self,
         settled: &mut DecidedCalls,
@@ -221,8 +221,8 @@ impl HeldPieces {
         Ok(at)
     }
 
-    /// Puts a message in place of a call. It is numbered from the call's first event on; where it has more events than
-    /// the call, what follows has higher numbers.
+    /// Writes a message in place of a call. Its events are numbered from the call's first event on; if they are more
+    /// than those of the call, later events get higher numbers.
     fn replace(
         &self,
         first: usize,
@@ -250,7 +250,7 @@ impl HeldPieces {
 }
 
 impl HeldEvent {
-    /// Sends it on, with what is decided in place of what a response in it says.
+    /// Forwards the event, with the decisions applied to a response in it.
     fn pass(
         &self,
         settled: &mut DecidedCalls,
@@ -268,7 +268,7 @@ impl HeldEvent {
         settled.pass(root, response, &self.raw, judge, out)
     }
 
-    /// Sends it on with other arguments.
+    /// Forwards the event with other arguments.
     fn rewrite(&self, higher: u64, arguments: &str, out: &mut Vec<u8>) -> Result<(), LlmFault> {
         let mut scanner = scanner();
         let root = scan(&mut scanner, &self.raw[self.text.clone()])?.document.root();
@@ -278,7 +278,7 @@ impl HeldEvent {
 }
 
 impl DecidedCalls {
-    /// Decides a call: of all its readings the strictest counts.
+    /// Decides about a call: the strictest verdict on any of its readings counts.
     fn decide(&mut self, call: &OpenCall, judge: &mut dyn ContentJudge) -> Result<CallDecision, LlmFault> {
         if !call.is_over {
             return Ok(CallDecision::Drop);

@@ -1,6 +1,6 @@
-//! Responses. Agents take a call from any of the events that tell of it: when it begins, in parts, when it is done, or
-//! from the response at the end. So all of them wait for a decision, and all are replaced. Events are numbered: what
-//! follows a call that is held waits behind it.
+//! Responses. Agents take a call from any of the events about it: when it begins, in parts, when it is done, or from
+//! the response at the end. So all of them wait for a decision, and all are replaced. Events are numbered, so those
+//! after a held call wait too.
 
 mod call;
 mod held;
@@ -45,14 +45,14 @@ pub(super) struct StreamReader {
 #[derive(Debug, Default)]
 struct DecidedCalls {
     places: BTreeMap<u64, ItemState>,
-    /// Calls that were allowed, and what the provider said that it did.
+    /// Digests of the allowed calls, and of the provider's reported actions.
     known: BTreeSet<Digest>,
     /// The response's id, once it is known.
     response: String,
     /// The blocked calls that were not reported yet.
     left_out: Vec<OmittedCall>,
-    /// By how much the numbers of events are higher than the provider's: a message that stands in place of a call can
-    /// have more events than that.
+    /// The difference between the forwarded event numbers and the provider's: a message in place of a call can have
+    /// more events than the call.
     higher: u64,
 }
 
@@ -74,14 +74,14 @@ struct BlockedCall {
     message: ReplacementMessage,
 }
 
-/// The owner of an event.
+/// The call that an event belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EventOwner {
-    /// Of no call, or of one that went on.
+    /// No call, or one that was forwarded.
     Nobody,
-    /// Of a call that is held.
+    /// A held call.
     Held(usize),
-    /// Of a call in place of which a message went on.
+    /// A call that was replaced by a message.
     Blocked,
 }
 
@@ -149,7 +149,7 @@ impl Stream for StreamReader {
     }
 }
 
-/// Filters a whole body; `None` if it stays as it is.
+/// Filters a whole body. Returns `None` if it is unchanged.
 pub(super) fn whole(body: &[u8], judge: &mut dyn ContentJudge) -> Result<Option<Vec<u8>>, LlmFault> {
     whole_body(body, |root| {
         let mut settled = DecidedCalls::default();
@@ -160,7 +160,7 @@ pub(super) fn whole(body: &[u8], judge: &mut dyn ContentJudge) -> Result<Option<
     })
 }
 
-/// Takes an event.
+/// Processes an event.
 fn take(
     held: &mut HeldPieces,
     settled: &mut DecidedCalls,
@@ -218,7 +218,7 @@ fn take(
     Ok(())
 }
 
-/// Returns whether nothing of a call can follow this event.
+/// Returns whether no event of a call can follow this event.
 fn is_end(kind: &str) -> bool {
     let state = kind.strip_prefix("response.").unwrap_or_default();
     matches!(
@@ -275,7 +275,7 @@ fn place(event: &Event<'_>) -> Result<u64, LlmFault> {
         .ok_or_else(|| malformed("a tool call has no place in the response"))
 }
 
-/// Returns the owner of an event, by its place and by its id: readers use either.
+/// Returns the owner of an event, by its position and by its id: readers use either.
 fn owner(held: &HeldPieces, settled: &DecidedCalls, event: &Event<'_>) -> Result<EventOwner, LlmFault> {
     let by_place = event.output_index.and_then(|place| held.at(place));
     let by_id = held.with_id(&event.item_id);
@@ -314,14 +314,14 @@ impl DecidedCalls {
         Ok(())
     }
 
-    /// Notes which response it is.
+    /// Notes the id of the response.
     fn is_of(&mut self, response: Value<'_>) {
         if let Some(id) = response.member("id").and_then(Value::string) {
             self.response = id.into_owned();
         }
     }
 
-    /// Tells what was blocked, once it is known of which response.
+    /// Reports the blocked calls, once the id of their response is known.
     fn tell_left_out(&mut self, judge: &mut dyn ContentJudge) {
         if !self.response.is_empty() && !self.left_out.is_empty() {
             judge.left_out(&self.response, &std::mem::take(&mut self.left_out));
@@ -337,7 +337,7 @@ impl DecidedCalls {
         matches!(at, Some(ItemState::Blocked(_))) || self.places.values().any(has_id)
     }
 
-    /// Sends on what is of no call that is held, with what is decided in place of what the response in it says.
+    /// Forwards an event of no held call, with the decisions applied to a response in it.
     fn pass(
         &mut self,
         root: Value<'_>,
@@ -362,7 +362,7 @@ impl DecidedCalls {
     }
 }
 
-/// An event with the name that its type is, where that is one.
+/// Returns an event whose name is its type, if that is a valid name.
 fn named(root: Value<'_>, text: &str) -> String {
     let kind = root.member("type").and_then(Value::string).unwrap_or_default();
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'.' | b'_');

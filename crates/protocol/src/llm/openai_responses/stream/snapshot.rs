@@ -1,4 +1,4 @@
-//! A response as it stands, with the items in it: at the end of a stream, or alone.
+//! Snapshots of a response with its items: at the end of a stream, or as a body.
 
 use mcpmon_model::{Digest, LlmMention};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl DecidedCalls {
-    /// A response with what is decided in place of its calls; `None` where it stays as it is.
+    /// Applies the decisions to a response. Returns `None` if it is unchanged.
     pub(super) fn response(
         &mut self,
         response: Value<'_>,
@@ -41,7 +41,7 @@ impl DecidedCalls {
         Ok((!is_kept).then(|| with_items(response, &edits)))
     }
 
-    /// Decides a call in a whole response: if it is the same call as before, the earlier decision holds.
+    /// Decides about a call in a whole response: for a call that was decided before, that decision holds.
     fn call(
         &mut self,
         place: u64,
@@ -95,7 +95,7 @@ impl DecidedCalls {
         Ok(message)
     }
 
-    /// Tells what the provider did by itself, once.
+    /// Reports an action of the provider, once.
     pub(super) fn tell(
         &mut self,
         item: &OutputItem<'_>,

@@ -169,7 +169,7 @@ fn items(told: &OpenaiOutcome) -> Vec<Value> {
     done.into_iter().map(without_own_id).collect()
 }
 
-/// An item, with no more than the beginning of an id that mcpmon made.
+/// Returns an item in which an id that mcpmon made is reduced to its beginning.
 fn without_own_id(mut item: Value) -> Value {
     if item["id"].as_str().is_some_and(|id| id.starts_with(OWN_ID)) {
         item["id"] = json!(OWN_ID);
@@ -327,7 +327,7 @@ fn what_the_provider_executes_is_told_and_goes_on() {
     assert_eq!(told.judged, expected);
 }
 
-/// Streams that go on as they came if nothing is blocked.
+/// Streams that are forwarded unchanged if nothing is blocked.
 fn plain() -> Vec<(&'static str, String)> {
     let read = read_call();
     vec![

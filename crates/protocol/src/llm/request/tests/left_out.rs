@@ -1,4 +1,4 @@
-//! A conversation that goes on by the id of a response from which calls were left out.
+//! Conversations that continue from a response from which calls were left out.
 
 use mcpmon_model::{Denial, OmittedCall, OmittedCalls};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Requests through the front door: a body in, what goes on and what was judged out.
+//! Requests read through the public functions: the forwarded bodies, and what was judged.
 
 mod left_out;
 mod offers;

@@ -163,7 +163,7 @@ fn texts_are_read_as_they_say() {
     assert_eq!(new, r#"{"messages":[{"content":"<PASSWORD>\n\"<PASSWORD>\""}]}"#);
 }
 
-/// Arguments that are JSON in a string stay JSON, whatever stands in for a secret and however they are escaped.
+/// Arguments that are JSON in a string stay JSON, with any replacement of a secret and any escapes.
 #[test_case(r#"{\"cmd\":\"say \\\"hunter2\\\" \\u0068unter2\\n\",\"n\":1.0e2}"#, r#"{"cmd":"say \"<PASSWORD>\" <PASSWORD>\n","n":1.0e2}"#; "in quotes")]
 #[test_case(r#"[\"hunter2\",{\"hunter2\":\"hunter2\"}]"#, r#"["<PASSWORD>",{"hunter2":"<PASSWORD>"}]"#; "deep")]
 #[test_case(r#"\"hunter2\""#, r#""<PASSWORD>""#; "a text alone")]

@@ -198,7 +198,7 @@ fn blocks_wait_behind_a_call_that_is_not_decided() {
             {"type": "text", "text": "c"},
         ])
     );
-    // Text that started before goes on at once.
+    // Text that started before is forwarded at once.
     assert!(
         told.text().starts_with(&(start() + &text.concat())),
         "{}",
