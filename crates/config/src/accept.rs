@@ -1,5 +1,5 @@
-//! Accepting what was found, and allowing what a person is asked about: the entries of `mcp.suppressions` and of
-//! `mcp.rules` that do, and the file that they are put in.
+//! Edits of a configuration file that accept findings and allow calls: entries of `mcp.suppressions` and `mcp.rules`,
+//! and the file into which they are written.
 
 use std::{fmt, path::PathBuf};
 
@@ -16,19 +16,19 @@ use super::{
 /// A finding that is to be accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acceptance {
-    /// The id of a rule, or the name of what it finds.
+    /// The id of a rule, or the name of its findings.
     pub rule: String,
-    /// The server that it holds for; every one where there is none.
+    /// The server for which it is accepted; `None` for every server.
     pub server: Option<String>,
-    /// The same of its tools.
+    /// The tool for which it is accepted; `None` for every tool.
     pub tool: Option<String>,
-    /// The last day on which it holds, UTC (`2027-01-31`); every day where there is none.
+    /// The last day on which it is accepted, UTC (`2027-01-31`); `None` for no end.
     pub until: Option<String>,
     /// The reason.
     pub reason: String,
 }
 
-/// A call that is to be allowed without a question.
+/// A call that is to be allowed without asking a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedCall {
     /// The name of the rule.
@@ -41,26 +41,26 @@ pub struct AllowedCall {
     pub reason: String,
 }
 
-/// A configuration file with more suppressions or rules, not yet written.
+/// A configuration file with additional suppressions or rules, not yet written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptEdit {
     /// The file.
     pub path: PathBuf,
-    /// The whole file as it is now; `None` where there is none.
+    /// The whole file as it is now; `None` if it does not exist.
     pub before: Option<String>,
-    /// The whole file with the entries, and nothing else changed.
+    /// The whole file with the new entries, and no other change.
     pub after: String,
 }
 
-/// The text of a configuration that says nothing.
+/// The text of a configuration without settings.
 const EMPTY: &str = "version: 1\n";
 
 impl AcceptEdit {
-    /// The change that makes `loaded` accept this, in its last file, or in a new one at `otherwise` where it has none. `None`
-    /// where no way is known to write it that changes nothing else that the file means.
+    /// Builds the edit after which `loaded` accepts these findings, in its last file, or in a new one at `otherwise` if
+    /// it has none. Returns `None` if no way is found to write it that changes nothing else.
     ///
     /// # Errors
-    /// Returns an error if one of them may not stand in a configuration.
+    /// Returns an error if one of them is not valid in a configuration.
     pub fn new(
         loaded: &LoadedConfiguration,
         otherwise: PathBuf,
@@ -70,11 +70,11 @@ impl AcceptEdit {
         Self::adding(loaded, otherwise, &SUPPRESSIONS, &entries)
     }
 
-    /// The change that makes `loaded` allow a call about which a person is asked, in the same file. `None` where no way is
-    /// known to write it that changes nothing else that the file means.
+    /// Builds the edit after which `loaded` allows a call about which a person is asked, in the same file. Returns
+    /// `None` if no way is found to write it that changes nothing else.
     ///
     /// # Errors
-    /// Returns an error if it may not stand in a configuration.
+    /// Returns an error if the rule is not valid in a configuration.
     pub fn allowing(
         loaded: &LoadedConfiguration,
         otherwise: PathBuf,
@@ -145,7 +145,7 @@ impl AcceptEdit {
 /// A list of `mcp` to which entries are added.
 struct List {
     key: &'static str,
-    /// Whether one policy is the other with one entry more, and nothing else changed.
+    /// Returns whether the second policy is the first with one more entry, and no other change.
     adds_one: fn(&Policy, &Policy) -> bool,
 }
 
@@ -169,7 +169,7 @@ const RULES: List = List {
     },
 };
 
-/// Returns whether one list is the other with one element more.
+/// Returns whether `after` is `before` with one more element.
 fn is_one_more<T: Clone + PartialEq>(before: &[T], after: &[T]) -> bool {
     let mut rest = after.to_vec();
     for known in before {
@@ -181,7 +181,7 @@ fn is_one_more<T: Clone + PartialEq>(before: &[T], after: &[T]) -> bool {
     rest.len() == 1
 }
 
-/// In one line of YAML.
+/// One line of YAML.
 impl fmt::Display for AllowedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -195,7 +195,7 @@ impl fmt::Display for AllowedCall {
     }
 }
 
-/// In one line of YAML.
+/// One line of YAML.
 impl fmt::Display for Acceptance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = [
@@ -213,7 +213,8 @@ impl fmt::Display for Acceptance {
     }
 }
 
-/// `text` with an entry more in a list of `mcp`, in each way in which that can be written; not each means the same.
+/// Returns `text` with one more entry in a list of `mcp`, written in each possible way. Not all of these texts have the
+/// same meaning.
 fn candidates(text: &str, name: &str, entry: &str) -> Vec<String> {
     let origin = Origin {
         name: String::new(),
@@ -265,7 +266,7 @@ fn first_key(node: &Node) -> Option<&MapEntry> {
     entries.first()
 }
 
-/// `line` above the element of a list that stands on lines of its own.
+/// Returns `text` with `line` above an element of a list that has its own lines.
 fn above(text: &str, item: &Node, line: &str) -> Option<String> {
     let start = line_start(text, item.place.line)?;
     let rest = text.get(start..)?;
@@ -274,7 +275,7 @@ fn above(text: &str, item: &Node, line: &str) -> Option<String> {
     is_element.then(|| format!("{}{}{line}\n{rest}", &text[..start], &rest[..indent]))
 }
 
-/// `lines` above a key that begins its line, as far indented.
+/// Returns `text` with `lines` above a key that begins its line, with the same indentation.
 fn line_above(text: &str, key: &MapEntry, lines: &[&str]) -> Option<String> {
     let start = line_start(text, key.place.line)?;
     let rest = text.get(start..)?;
@@ -286,7 +287,7 @@ fn line_above(text: &str, key: &MapEntry, lines: &[&str]) -> Option<String> {
     Some(format!("{}{lines}{rest}", &text[..start]))
 }
 
-/// `entry` behind the bracket that opens a value in one line.
+/// Returns `text` with `entry` after the opening bracket of a value in one line.
 fn inside(text: &str, node: &Node, bracket: char, entry: &str) -> Option<String> {
     let start = line_start(text, node.place.line)?;
     let column = usize::try_from(node.place.column).ok()?.checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! A host's policy from a signed bundle: what the bundle says holds, and the host's own files can only tighten it.
+//! A host's policy from a signed bundle: the bundle decides, and the host's own files can only tighten it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{
     own,
 };
 
-/// Makes sense of the files of a bundle with those of a host.
+/// Loads the files of a bundle together with those of a host.
 pub(super) fn load_on_bundle(
     sources: &Sources,
     today: Date,
@@ -41,10 +41,10 @@ pub(super) fn load_on_bundle(
     })
 }
 
-/// Checks the files of a bundle that is to be built, each under the name by which mistakes in it are told.
+/// Checks the files of a bundle before it is built. Each has the name under which its mistakes are reported.
 ///
 /// # Errors
-/// Every mistake in them.
+/// Returns every mistake in them.
 pub fn check_bundle(files: &[(BundleFile, Source, String)]) -> Result<Policy, InvalidConfiguration> {
     let origin = |(file, source, text): &(BundleFile, Source, String)| {
         let (name, text) = (source.to_string(), text.clone());
@@ -57,7 +57,7 @@ pub fn check_bundle(files: &[(BundleFile, Source, String)]) -> Result<Policy, In
     document.mistakes.unless_any(compiled.policy)
 }
 
-/// Returns `policy`, tightened by what the host's own files say; `None` where they say nothing.
+/// Returns `policy`, tightened by the host's own files. Returns `None` if these say nothing about policy.
 fn tightened(
     policy: &Policy,
     bundle: &[(BundleFile, Origin)],
@@ -79,7 +79,7 @@ fn tightened(
             cause: Cause::OfBundle,
         });
     }
-    // What the bundle declares need not be declared again.
+    // Servers of the bundle need not be declared again.
     tightening.servers.extend(policy.servers.iter().cloned());
     document
         .mistakes

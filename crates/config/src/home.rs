@@ -1,8 +1,8 @@
-//! The own file of a user whom this process is not.
+//! The policy file of another user than the one of this process.
 //!
-//! A daemon may read everything, and what it reads shows in messages about mistakes. So a file is read only where its
-//! user could read it: it belongs to that user, or it is root's and everybody's to read, and no link leads to it from
-//! outside the home directory. What hangs (a home directory on a network that is away) is not waited for.
+//! A daemon may read every file, and messages about mistakes show parts of what it reads. So a file is read only if its
+//! user could read it: it belongs to that user, or it belongs to root and everyone may read it, and no link leads to it
+//! from outside the home directory. A file that hangs (a home directory on an unreachable network) is not waited for.
 
 use std::{
     collections::BTreeSet,
@@ -26,25 +26,25 @@ use super::{
     trust,
 };
 
-/// The directory in a home directory in which [`FILE_NAME`] lies.
+/// The directory of [`FILE_NAME`] in a home directory.
 const DIRECTORY: &str = ".config/mcpmon";
 /// The longest wait for a file.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Files that are read at a time, those that hang among them.
+/// Most files that are read at a time, including those that hang.
 const MOST: usize = 16;
-/// Mode bit of what everybody may read.
+/// Mode bit of files that everyone may read.
 const FOR_ALL: u32 = 0o004;
 
 /// The users whose files are being read.
 static READING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 impl Sources {
-    /// Reads `.config/mcpmon/mcpmon.yaml` in the home directory that the system has for `uid`; `None` where there is no
-    /// such file or no such user. What the user's environment says does not matter: whoever runs as the user could
-    /// change that.
+    /// Reads `.config/mcpmon/mcpmon.yaml` in the home directory that the system has for `uid`. Returns `None` if there
+    /// is no such file or no such user. The user's environment is not considered, because every program of the user
+    /// could change it.
     ///
     /// # Errors
-    /// Returns an error if it is there and cannot be read in time, or is not the user's.
+    /// Returns an error if it exists and cannot be read in time, or does not belong to the user.
     pub fn of_home(uid: u32) -> Result<Option<Self>, SourceError> {
         let failed = |source| SourceError::Read {
             path: PathBuf::from(format!("the policy file of user {uid}")),
@@ -55,7 +55,7 @@ impl Sources {
         let reading = move || {
             let found = of_user(uid);
             drop(turn);
-            // Nobody hears it who does not wait any more.
+            // The caller may have stopped waiting.
             let _heard = tell.send(found);
         };
         thread::Builder::new()
@@ -67,7 +67,7 @@ impl Sources {
     }
 }
 
-/// One of those who read: one of each user, so that none that hangs takes the turns of others.
+/// The right to read a user's file. There is one for each user, so that a hanging file does not block other users.
 #[derive(Debug)]
 struct UserTurn(u32);
 
@@ -79,13 +79,13 @@ impl UserTurn {
         }
         match reading.insert(uid) {
             true => Ok(Self(uid)),
-            // As it was told when it began to hang.
+            // The earlier read hangs: the error is the same as its own.
             false => Err(io::ErrorKind::TimedOut),
         }
     }
 
     fn reading() -> MutexGuard<'static, BTreeSet<u32>> {
-        // No step of ours leaves it half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the value half changed.
         READING.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -114,7 +114,7 @@ fn read_in(home: &Path, uid: u32) -> Result<Option<Sources>, SourceError> {
     Ok(Some(Sources::of_file(Source::File(path), text)))
 }
 
-/// Opens without waiting, and nothing that lies elsewhere.
+/// Opens the file without blocking, and only if it is below the home directory.
 fn open(home: &Path) -> io::Result<File> {
     let home = OpenOptions::new()
         .read(true)
@@ -150,10 +150,10 @@ mod tests {
 
     use super::*;
 
-    /// Somebody who is not root.
+    /// A user who is not root.
     const NOBODY: u32 = 65_534;
 
-    /// As the tests' own user, and as another one where that can be.
+    /// Returns the tests' own user, and another one if the tests can change users.
     fn users() -> Vec<u32> {
         let own = Uid::effective();
         match own.is_root() {
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// A home directory, and where the file is in it.
+    /// A home directory, and the path of the file in it.
     fn home() -> (tempfile::TempDir, PathBuf) {
         let home = tempfile::tempdir().expect("a directory");
         let directory = home.path().join(DIRECTORY);
@@ -247,7 +247,7 @@ mod tests {
         assert!(matches!(refused, SourceError::Distrusted(_)), "{refused:?}");
     }
 
-    /// Set for the process in which users' files are read with no more than the packaged service may do.
+    /// Set in the process that reads users' files with no more rights than the packaged service.
     const AS_SERVICE: &str = "MCPMON_TEST_HOMES";
     const UNIT: &str = include_str!("../../../deploy/systemd/mcpmon.service");
 
@@ -263,7 +263,7 @@ mod tests {
         ("CAP_PERFMON", 38),
         ("CAP_BPF", 39),
     ];
-    /// May read what belongs to others.
+    /// The capability to read the files of others.
     const READ_SEARCH: u32 = 2;
 
     /// Returns the capabilities the unit grants to the service.
@@ -288,7 +288,8 @@ mod tests {
         mask & 1 << number != 0
     }
 
-    /// Homes in a directory: the user's own file, one of somebody else that all may read, one that is root's alone.
+    /// Creates homes in a directory: with a file of the user, with one of another user that everyone may read, and with
+    /// one that only root may read.
     fn homes(directory: &Path, uid: u32) {
         let owned = [("own", uid, 0o600), ("other", uid + 1, 0o644), ("root", 0, 0o640)];
         for (name, owner, mode) in owned {
@@ -319,7 +320,7 @@ mod tests {
         );
     }
 
-    /// This is run again by itself, with the capabilities of the unit and no others.
+    /// This test starts itself again, with the capabilities of the unit and no others.
     #[test]
     #[ignore = "it needs root: `cargo xtask test` runs it"]
     fn what_the_service_may_do_is_enough_and_no_more_is_read() {
@@ -332,7 +333,7 @@ mod tests {
                 !is_ci,
                 "cannot run, and under CI it must: it needs CAP_DAC_READ_SEARCH"
             );
-            // Not `eprintln!`, which the test harness keeps to itself.
+            // Not `eprintln!`, which the test harness captures.
             return writeln!(
                 io::stderr().lock(),
                 "skipped: users' files as the service reads them: it needs CAP_DAC_READ_SEARCH"

@@ -1,7 +1,7 @@
-//! YAML to [`Policy`]: where files lie (`sources`, `home`, `trust`), what stands in them
-//! (`load`, `raw`), what it means (`compile`), when it changes (`reload`), and what other tools' files mean (`import`).
+//! Configuration files to a [`Policy`]: finding and trusting them (`sources`, `home`, `trust`), parsing (`load`,
+//! `raw`), compilation (`compile`), reload (`reload`), and import of other tools' files (`import`).
 //!
-//! Knows nothing of the kernel or the terminal, and of the store only which keys its outlets have.
+//! This crate knows nothing of the kernel and the terminal; of the store it knows only the keys of its outlets.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 
@@ -67,24 +67,24 @@ pub struct LoadedConfiguration {
     pub not_in_force: Vec<NotInForce>,
     /// The sources; never empty.
     pub sources: Vec<Source>,
-    /// Digest of its text.
+    /// Digest of the sources' text.
     pub hash: Digest,
-    /// The text itself, for those who are handed it.
+    /// The text of the sources, which wrappers receive from the daemon.
     pub text: Arc<Sources>,
-    /// Rules of the configuration before that this one lacks.
+    /// Rules of the previous configuration that this one lacks.
     pub lost: Vec<String>,
-    /// The settings by which the configuration before enforced and this one does not.
+    /// Enforcing settings of the previous configuration that this one turns off.
     pub switched_off: Vec<String>,
 }
 
 impl LoadedConfiguration {
-    /// Its sources, as events name them.
+    /// Returns the sources, as events name them.
     pub fn path(&self) -> String {
         let sources: Vec<String> = self.sources.iter().map(ToString::to_string).collect();
         sources.join(", ")
     }
 
-    /// Builds the event that it took effect; notable if it lacks rules, or switches enforcement off.
+    /// Builds the event `policy_loaded`; its severity is high if rules are lost or enforcement is turned off.
     pub fn event(&self, now: Timestamp) -> Event {
         let bundle = self.text.bundle();
         let lost = || self.switched_off.iter().chain(&self.lost);
@@ -108,16 +108,16 @@ impl LoadedConfiguration {
     }
 }
 
-/// Lost rules that an event names.
+/// Most lost rules that an event names.
 const MOST_LOST: usize = 50;
 
 /// The reason why there is no configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A file cannot be read, or is not believed.
+    /// A file cannot be read, or is not trusted.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The content cannot be used.
+    /// The content is invalid.
     #[error(transparent)]
     Invalid(#[from] InvalidConfiguration),
     /// The files that were in force are gone.
@@ -130,15 +130,15 @@ pub enum ConfigError {
 /// Reads what `search` finds.
 ///
 /// # Errors
-/// Returns an error if a file cannot be read or is not believed, else every mistake in them.
+/// Returns an error if a file cannot be read or is not trusted, else every mistake in them.
 pub fn load(search: &Search, trust: Trust) -> Result<LoadedConfiguration, ConfigError> {
     load_sources(&search.read(trust)?)
 }
 
-/// Makes sense of text that was read.
+/// Compiles sources that were read.
 ///
 /// # Errors
-/// Every mistake in it.
+/// Returns every mistake in them.
 pub fn load_sources(sources: &Sources) -> Result<LoadedConfiguration, ConfigError> {
     let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
     if sources.bundle().is_some() {
@@ -160,7 +160,7 @@ pub fn load_sources(sources: &Sources) -> Result<LoadedConfiguration, ConfigErro
     Ok(document.mistakes.unless_any(loaded)?)
 }
 
-/// The URL of a provider that no configuration names.
+/// Returns the default URL of a provider.
 pub fn usual_provider(name: &str) -> Option<String> {
     raw::Proxy::default().providers.remove(name)
 }
@@ -168,7 +168,7 @@ pub fn usual_provider(name: &str) -> Option<String> {
 /// The JSON Schema of a configuration file, for editors.
 pub fn schema() -> String {
     let mut schema = schemars::schema_for!(raw::Config);
-    // Whole sections as defaults repeat what stands at their keys.
+    // The default of a whole section only repeats the defaults of its keys.
     let drop_section_defaults = |schema: &mut schemars::Schema| {
         if schema.get("default").is_some_and(serde_json::Value::is_object) {
             schema.remove("default");

@@ -1,18 +1,18 @@
-//! Mistakes in a configuration, reported with file, line, column and the line itself.
+//! Mistakes in a configuration, reported with file, line, column and the text of the line.
 
 use std::{collections::BTreeSet, fmt};
 
 use serde::Serialize;
 
-/// Most mistakes that are told of one configuration.
+/// Most mistakes that are reported for one configuration.
 const MAX_MISTAKES: usize = 50;
 /// Characters of a line that a snippet shows.
 const SNIPPET_WIDTH: usize = 96;
 
-/// Characters of a key or message that are shown.
+/// Most characters of a key or message that are shown.
 const MAX_SHOWN: usize = 600;
 
-/// A file, or what stands for one.
+/// A file, or a text in place of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// The display name: its path.
@@ -21,10 +21,10 @@ pub(crate) struct Origin {
     pub(crate) text: String,
 }
 
-/// A place in one of several files. Lines and columns count characters, from 1.
+/// A position in one of several files. Lines and columns count characters, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// The number of the file.
+    /// The index of the file.
     pub(crate) origin: usize,
     /// Line.
     pub(crate) line: u32,
@@ -49,20 +49,20 @@ impl Place {
     }
 }
 
-/// Something that is wrong, at a place.
+/// A mistake, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mistake {
     /// The place.
     pub(crate) place: Place,
-    /// The key it concerns; empty for the whole file.
+    /// The key that is concerned; empty for the whole file.
     pub(crate) key: String,
     /// The mistake, and its correction.
     pub(crate) message: String,
-    /// A second place it concerns.
+    /// A second position that is concerned.
     pub(crate) related: Option<Place>,
 }
 
-/// Mistakes under collection, with the files they stand in.
+/// The mistakes that were collected so far, and the files.
 #[derive(Debug)]
 pub(crate) struct Mistakes {
     origins: Vec<Origin>,
@@ -70,7 +70,7 @@ pub(crate) struct Mistakes {
 }
 
 impl Mistakes {
-    /// None yet.
+    /// No mistakes yet.
     pub(crate) const fn new(origins: Vec<Origin>) -> Self {
         Self {
             origins,
@@ -83,19 +83,19 @@ impl Mistakes {
         &self.origins
     }
 
-    /// Adds one.
+    /// Adds a mistake.
     pub(crate) fn push(&mut self, mistake: Mistake) {
         if !self.is_full() {
             self.found.insert(mistake);
         }
     }
 
-    /// Returns whether no more are told.
+    /// Returns whether the limit is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.found.len() >= MAX_MISTAKES
     }
 
-    /// `value`, where nothing is wrong.
+    /// Returns `value` if there are no mistakes.
     pub(crate) fn unless_any<T>(self, value: T) -> Result<T, InvalidConfiguration> {
         if self.found.is_empty() {
             return Ok(value);
@@ -110,7 +110,7 @@ impl Mistakes {
     }
 }
 
-/// A configuration that cannot be used, with everything that is wrong with it in the order of the files.
+/// A configuration that cannot be used, with all its mistakes in the order of the files.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct InvalidConfiguration {
     problems: Vec<ConfigurationProblem>,
@@ -139,20 +139,20 @@ impl fmt::Display for InvalidConfiguration {
     }
 }
 
-/// One thing that is wrong with a configuration.
+/// One mistake in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConfigurationProblem {
-    /// File it stands in.
+    /// The file.
     pub file: String,
     /// Line, from 1.
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
-    /// Key it concerns, for example `network.deny[0].cidrs[1]`; empty for the whole file.
+    /// The key that is concerned, for example `network.deny[0].cidrs[1]`; empty for the whole file.
     pub key: String,
     /// The mistake, and its correction.
     pub message: String,
-    /// The line, with its number and a mark under the place.
+    /// The line, with its number and a mark under the position.
     #[serde(skip)]
     snippet: String,
 }
@@ -179,7 +179,7 @@ impl ConfigurationProblem {
 }
 
 impl ConfigurationProblem {
-    /// Place, key and message without the line itself, which may hold a secret: for what is stored and logged.
+    /// Returns position, key and message without the line itself, which may contain a secret: for stores and logs.
     pub fn headline(&self) -> String {
         let key = match self.key.as_str() {
             "" => String::new(),
@@ -198,7 +198,8 @@ impl fmt::Display for ConfigurationProblem {
     }
 }
 
-/// The line of `place`, its number before and a mark under it; nothing where the text has no such line.
+/// Returns the line of `place`, with its number before it and a mark under it. Returns an empty text if there is no
+/// such line.
 fn snippet(text: &str, place: Place) -> String {
     let index = usize::try_from(place.line.saturating_sub(1)).unwrap_or(usize::MAX);
     let Some(line) = text.lines().nth(index).filter(|line| !line.is_empty()) else {
@@ -228,7 +229,7 @@ fn snippet(text: &str, place: Place) -> String {
     )
 }
 
-/// `text` as it may be printed: harmless, and not much longer than what anybody would write.
+/// Returns `text` in a form that is safe to print, cut to a reasonable length.
 fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(MAX_SHOWN).map(visible).collect();
     if text.chars().nth(MAX_SHOWN).is_some() {
@@ -237,7 +238,7 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// One cell for every character, and nothing a terminal would act on.
+/// Replaces characters that take no cell or more than one, and those on which a terminal would act.
 fn visible(character: char) -> char {
     match character {
         '\t' => '→',

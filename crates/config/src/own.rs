@@ -1,4 +1,4 @@
-//! A user's own file where a host's policy rules: it can only tighten it.
+//! A user's own policy file on a host with a policy: the file can only tighten the host's policy.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use mcpmon_policy::Decision;
 
 use super::{InvalidConfiguration, LoadedConfiguration, Sources, compile, load};
 
-/// Keys of `mcp` whose values belong together, or which accept something: a file says of them what it says alone.
-/// Every other key that it does not set is as the host's policy has it.
+/// Keys of `mcp` whose values belong together, or which accept something: their values come from the user's file alone.
+/// Every other key that the file does not set has the value of the host's policy.
 const APART: [&str; 14] = [
     "servers",
     "server_policy",
@@ -31,18 +31,17 @@ pub(super) fn apart() -> [load::KeyPath; APART.len()] {
     APART.map(|key| section.key(key))
 }
 
-/// Returns whether a file states the decision that holds without a rule: what nobody wrote is no default that could stop
-/// anything.
+/// Returns whether a file sets the default decision. A default that was not written must not stop anything.
 pub(super) fn states_default(tree: &load::Node) -> bool {
     let defaults = load::KeyPath::root().key("mcp").key("defaults");
     tree.find(&defaults.key("decision")).is_some()
 }
 
-/// The policy of `host`, tightened by a user's own file. Its hash stays that of the host's, which is what is compared
-/// with others.
+/// Returns the policy of `host`, tightened by a user's own file. The hash remains that of the host's policy, because
+/// that is compared with others.
 ///
 /// # Errors
-/// Every mistake in the file.
+/// Returns every mistake in the file.
 pub fn on_top(
     host: &LoadedConfiguration,
     own: &Sources,
@@ -54,7 +53,7 @@ pub fn on_top(
     if !states_default(&document.tree) {
         policy.rules.default = Decision::Allow;
     }
-    // What the host declares need not be declared again.
+    // Servers of the host need not be declared again.
     policy.servers.extend(host.policy.servers.iter().cloned());
     let loaded = LoadedConfiguration {
         policy: Arc::new(host.policy.tightened_by(&policy)),

@@ -1,4 +1,4 @@
-//! A configuration that is followed while it changes.
+//! Reloading: a configuration is followed while it changes.
 
 use std::{
     sync::Arc,
@@ -11,46 +11,46 @@ use mcpmon_policy::Policy;
 
 use super::{BundleSettings, ConfigError, LoadedConfiguration, Search, Source, Sources, Trust, load_sources};
 
-/// The time a configuration that lacks rules must stay unchanged before it takes effect: one that is being
-/// written, or was cut short and is noticed, has changed by then.
+/// The time for which a configuration that lacks rules must stay unchanged before it takes effect: a file that is still
+/// being written changes within this time, and an accidentally truncated one can be repaired.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 
-/// Tells when a configuration has changed.
+/// Detects changes of a configuration.
 ///
-/// The content is compared, not times or inodes: editors, package managers and ConfigMap links replace files
-/// in different ways, and a file that is written again as it was is no change.
+/// The content is compared, not times or inodes: editors, package managers and ConfigMap links replace files in
+/// different ways, and a file that is written again with the same content has not changed.
 #[derive(Debug)]
 pub struct Reloader {
     search: Search,
     trust: Trust,
-    /// The digest of the last configuration or, if there was none, of the reason.
+    /// The digest of the last configuration, or of the error if there was none.
     seen: Digest,
-    /// True if what is in force came from a file.
+    /// True if the configuration in force came from a file.
     from_file: bool,
     /// The last usable policy.
     policy: Arc<Policy>,
     hash: Digest,
     /// The sources of the configuration in force, as events name them.
     path: String,
-    /// The last usable files, without those of a bundle.
+    /// The host's last usable files, without those of a bundle.
     own: Arc<Sources>,
-    /// The bundle below them that is in force.
+    /// The bundle in force, on top of which the host's files are read.
     bundle: Option<Arc<VerifiedBundle>>,
-    /// A configuration that lacks rules, and the time since which it is unchanged.
+    /// A configuration that is held back because it lacks rules, and the time since which it is unchanged.
     held: Option<(Instant, Box<LoadedConfiguration>)>,
 }
 
-/// The occasion of a look: a person's request or the clock.
+/// The occasion of a check: a person's request or the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReloadOccasion {
-    /// By a signal: what is found is meant.
+    /// A signal: the change is intended.
     ByPerson,
-    /// The clock is the occasion.
+    /// The time for the regular check.
     ByClock,
 }
 
 impl Reloader {
-    /// Follows what `search` finds, `current` being what it found last.
+    /// Follows the files that `search` finds; `current` is their configuration now.
     pub fn new(search: Search, trust: Trust, current: &LoadedConfiguration) -> Self {
         Self {
             search,
@@ -66,8 +66,8 @@ impl Reloader {
         }
     }
 
-    /// Composes the configuration of `bundle` with the host's own files. Nothing is in force by that:
-    /// see [`Self::take_bundle`].
+    /// Composes the configuration of `bundle` with the host's own files. It is not in force yet: see
+    /// [`Self::take_bundle`].
     ///
     /// # Errors
     /// Returns an error if the bundle cannot be used.
@@ -77,19 +77,19 @@ impl Reloader {
         Ok(loaded)
     }
 
-    /// Notes that `loaded`, which [`Self::compose`] returned for `bundle`, is in force. A signed bundle is whole and
-    /// meant: it needs no second look, whatever it lacks.
+    /// Records that `loaded`, which [`Self::compose`] returned for `bundle`, is in force. A signed bundle is complete
+    /// and intended, so it takes effect at once, even if it lacks rules.
     pub fn take_bundle(&mut self, bundle: VerifiedBundle, loaded: &LoadedConfiguration) {
         self.bundle = Some(Arc::new(bundle));
         if self.held.take().is_some() {
-            // A change of the host's own files that was held back is read again, on this bundle.
+            // A change of the host's files that was held back is read again, on top of this bundle.
             self.seen = self.hash;
         }
         self.adopt(loaded);
     }
 
-    /// Returns whether the host's own files, as they are being looked at a second time, want this bundle no more: another key,
-    /// or none.
+    /// Returns whether the host's own files, in a version that is held back, no longer accept this bundle: they name
+    /// another key, or no bundle.
     pub fn is_being_dropped(&self, bundle: &VerifiedBundle) -> bool {
         let held = self.held.as_ref();
         held.is_some_and(|(_, held)| !is_wanted(bundle, held.settings.bundle.as_ref()))
@@ -100,8 +100,8 @@ impl Reloader {
         self.bundle.as_ref().map(|bundle| bundle.id())
     }
 
-    /// Returns the change since the last call: a new configuration, or the reason why there is none (once for
-    /// each change; the previous one stays in force). `None` if nothing changed.
+    /// Returns the change since the last call: a new configuration, or the reason why there is none (once for each
+    /// change; the previous one stays in force). Returns `None` if nothing changed.
     ///
     /// A configuration that lacks rules in force is returned once it has been unchanged for a while.
     ///
@@ -139,13 +139,13 @@ impl Reloader {
         self.path = loaded.path();
     }
 
-    /// Finds what `loaded` lacks of what is in force.
+    /// Records which rules and enforcing settings in force `loaded` lacks.
     fn compare(&self, loaded: &mut LoadedConfiguration) {
         loaded.lost = loaded.policy.losses(&self.policy);
         loaded.switched_off = loaded.policy.switched_off(&self.policy);
     }
 
-    /// Makes sense of the host's files, with the bundle as long as they name it and the key that signed it.
+    /// Loads the host's files, with the bundle as long as they name it and the key that signed it.
     fn load(&self, own: &Sources) -> Result<LoadedConfiguration, ConfigError> {
         let loaded = load_sources(own)?;
         match &self.bundle {
@@ -162,7 +162,7 @@ impl Reloader {
         own.map_or_else(|| self.path.clone(), |own| own.display().to_string())
     }
 
-    /// Rules that what was found and is held back lacks.
+    /// Returns the rules that the configuration that is held back lacks.
     pub fn held(&self) -> &[String] {
         self.held.as_ref().map_or(&[], |(_, loaded)| &loaded.lost)
     }
@@ -211,7 +211,7 @@ impl Reloader {
     }
 }
 
-/// Returns whether a host with these settings takes the bundle.
+/// Returns whether a host with these settings accepts the bundle.
 fn is_wanted(bundle: &VerifiedBundle, settings: Option<&BundleSettings>) -> bool {
     settings.is_some_and(|settings| {
         settings.keys.contains(&bundle.key) && bundle.check_name(settings.name.as_deref()).is_ok()

@@ -1,22 +1,22 @@
-//! Settings of the daemon besides the policy.
+//! Settings of the daemon outside the policy.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mcpmon_bundle::PublicKey;
 use mcpmon_store::OutletSettings;
 
-/// Settings that are in force in this version.
+/// The compiled settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActiveSettings {
-    /// The LLM proxy; `None` where it is disabled.
+    /// The LLM proxy; `None` if it is disabled.
     pub proxy: Option<ProxySettings>,
     /// The store.
     pub record: RecordSettings,
-    /// The address at which Prometheus metrics are served; `None` where they are not.
+    /// The address at which Prometheus metrics are served; `None` if they are not.
     pub metrics: Option<SocketAddr>,
     /// Listing of declared remote servers.
     pub discovery: DiscoverySettings,
-    /// The bundle that the daemon takes its policy from; `None` where it has its own files only.
+    /// The bundle from which the daemon takes its policy; `None` if it only has its own files.
     pub bundle: Option<BundleSettings>,
 }
 
@@ -25,11 +25,11 @@ pub struct ActiveSettings {
 pub struct BundleSettings {
     /// `https`, `file`, or `http` to this host.
     pub url: String,
-    /// The keys, one of which signed it; at least one.
+    /// The accepted keys; at least one.
     pub keys: Vec<PublicKey>,
-    /// The time between two looks.
+    /// The interval between two checks for a new bundle.
     pub interval: Duration,
-    /// The only series that is taken, where one is named.
+    /// The only name of bundles that is accepted, if one is set.
     pub name: Option<String>,
     /// File with certificate authorities, absolute.
     pub ca_file: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub struct BundleSettings {
 /// The `mcp.discovery` section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiscoverySettings {
-    /// True if they are listed without a client asking.
+    /// True if servers are listed regularly, without a client.
     pub enabled: bool,
     /// The interval.
     pub interval: Duration,
@@ -47,7 +47,7 @@ pub struct DiscoverySettings {
 /// The `record` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordSettings {
-    /// Database file, absolute; `None` for the place that whoever runs the store usually takes.
+    /// Database file, absolute; `None` for the default location.
     pub path: Option<PathBuf>,
     /// The outlets of events besides the store.
     pub outlets: OutletSettings,
@@ -62,7 +62,7 @@ pub struct RecordSettings {
 pub struct ProxySettings {
     /// The address to listen on.
     pub listen: SocketAddr,
-    /// Unix socket it listens on beside that, absolute.
+    /// Unix socket on which it also listens, absolute.
     pub listen_unix: Option<PathBuf>,
     /// File with the token that clients must present, absolute.
     pub token_file: Option<PathBuf>,
@@ -88,6 +88,6 @@ pub struct BodyStorageSettings {
     pub key_file: Option<PathBuf>,
     /// Bytes that are kept of one body.
     pub max_body: usize,
-    /// The time for which they are kept.
+    /// The time for which bodies are kept.
     pub retention: Duration,
 }

@@ -1,4 +1,4 @@
-//! Sources: the files that hold the configuration, and their content.
+//! Sources of the configuration: the files, and their content.
 
 use std::{
     env, fmt,
@@ -36,15 +36,15 @@ pub struct Search {
     pub explicit: Option<PathBuf>,
     /// `$MCPMON_CONFIG`; must exist.
     pub variable: Option<PathBuf>,
-    /// `./mcpmon.yaml`, where the user asked for it.
+    /// `./mcpmon.yaml`, if the user allowed it.
     pub local: Option<PathBuf>,
     /// `$XDG_CONFIG_HOME/mcpmon/mcpmon.yaml`.
     pub user: Option<PathBuf>,
-    /// Directory with `mcpmon.yaml` and `conf.d/*.yaml`, which hold together.
+    /// Directory with `mcpmon.yaml` and `conf.d/*.yaml`, which are merged.
     pub system: PathBuf,
 }
 
-/// The treatment of the working directory: searched or not.
+/// Whether the working directory is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalConfig {
     /// No: a checked-out repository must not bring its own policy.
@@ -54,7 +54,7 @@ pub enum LocalConfig {
 }
 
 impl Search {
-    /// The places of this process, `explicit` being what `--config` says.
+    /// Returns the places of this process; `explicit` is the value of `--config`.
     pub fn of_process(explicit: Option<PathBuf>, local: LocalConfig) -> Self {
         let directory = |name| {
             env::var_os(name)
@@ -76,7 +76,7 @@ impl Search {
         }
     }
 
-    /// The host's places alone.
+    /// Returns the host's places alone.
     pub fn of_host(&self) -> Self {
         Self {
             explicit: None,
@@ -87,15 +87,15 @@ impl Search {
         }
     }
 
-    /// The file that would be the configuration where there is none: the user's, or the host's.
+    /// Returns the file to create if there is none: the user's, or the host's.
     pub fn new_file(&self) -> PathBuf {
         self.user.clone().unwrap_or_else(|| self.system.join(FILE_NAME))
     }
 
-    /// Reads the user's own file, wherever it is; `None` where there is none.
+    /// Reads the user's own file, the first that is found. Returns `None` if there is none.
     ///
     /// # Errors
-    /// Returns an error if it is there, or named, and cannot be read, or is not believed.
+    /// Returns an error if it exists, or is named, and cannot be read, or is not trusted.
     pub fn read_own(&self, trust: Trust) -> Result<Option<Sources>, SourceError> {
         if let Some(path) = self.explicit.as_ref().or(self.variable.as_ref()) {
             return Sources::read(path, trust).map(Some);
@@ -108,7 +108,7 @@ impl Search {
         Ok(None)
     }
 
-    /// Returns the user's own file: the one that is named, or the first that exists.
+    /// Returns the user's own file: the named one, or the first that exists.
     pub fn own_file(&self) -> Option<&Path> {
         let named = self.explicit.as_ref().or(self.variable.as_ref());
         let searched = [&self.local, &self.user].into_iter().flatten();
@@ -116,10 +116,10 @@ impl Search {
         own.map(PathBuf::as_path)
     }
 
-    /// Reads what is found.
+    /// Reads the configuration that is found.
     ///
     /// # Errors
-    /// Returns an error if a file is there and cannot be read, or is not believed.
+    /// Returns an error if a file exists and cannot be read, or is not trusted.
     pub fn read(&self, trust: Trust) -> Result<Sources, SourceError> {
         if let Some(own) = self.read_own(trust)? {
             return Ok(own);
@@ -131,7 +131,7 @@ impl Search {
         };
         let mut sources = vec![base];
         for path in fragments(&self.system.join("conf.d"))? {
-            // One that vanished since it was listed is as good as never there.
+            // A file that vanished since it was listed counts as absent.
             if let Some(text) = read_if_there(&path, trust)? {
                 sources.push((Source::File(path), text));
             }
@@ -146,7 +146,7 @@ impl Search {
 pub enum Source {
     /// A file.
     File(PathBuf),
-    /// This program.
+    /// The default in this program.
     EmbeddedDefault,
     /// A file of a signed bundle.
     Bundle {
@@ -177,15 +177,15 @@ impl fmt::Display for Source {
     }
 }
 
-/// The text of a configuration. What comes later stands on top of what comes earlier.
+/// The texts of a configuration. Later ones are merged on top of earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sources(Vec<(Source, String)>);
 
 impl Sources {
-    /// One file.
+    /// Reads one file.
     ///
     /// # Errors
-    /// Returns an error if it cannot be read, or is not believed.
+    /// Returns an error if it cannot be read, or is not trusted.
     pub fn read(path: &Path, trust: Trust) -> Result<Self, SourceError> {
         let text = read_file(path, trust)?;
         Ok(Self(vec![(Source::File(path.to_owned()), text)]))
@@ -201,7 +201,7 @@ impl Sources {
         self.0.iter().map(|(source, _)| source)
     }
 
-    /// Digest of the content: that of the file where there is one, that of all digests where there are more.
+    /// Returns the digest of the content: that of a single file, or that of all digests if there are several.
     pub fn digest(&self) -> Digest {
         match &self.0[..] {
             [(_, text)] => Digest::of(text.as_bytes()),
@@ -215,17 +215,19 @@ impl Sources {
         }
     }
 
-    /// Parts that were read elsewhere, at least one: what [`Self::parts`] gave there.
+    /// Returns the sources from parts that [`Self::parts`] returned in another process. Returns `None` if there are
+    /// none.
     pub fn of_parts(parts: Vec<(Source, String)>) -> Option<Self> {
         (!parts.is_empty()).then_some(Self(parts))
     }
 
-    /// Each part with its text, in order.
+    /// Returns each part with its text, in order.
     pub fn parts(&self) -> &[(Source, String)] {
         &self.0
     }
 
-    /// The bundle's files below these of the host. The embedded default is for hosts without a policy, and is left out.
+    /// Returns the bundle's files with these files of the host on top. The embedded default is for hosts without a
+    /// policy, and is left out.
     pub fn on_bundle(&self, bundle: &VerifiedBundle) -> Self {
         let id = bundle.id();
         let part = |(file, text): &(BundleFile, String)| (Source::Bundle { id, file: *file }, text.clone());
@@ -245,12 +247,12 @@ impl Sources {
         self.names().find_map(Source::bundle)
     }
 
-    /// One file that was read elsewhere.
+    /// Returns the source of one file that was read elsewhere.
     pub(super) fn of_file(source: Source, text: String) -> Self {
         Self(vec![(source, text)])
     }
 
-    /// Text that no file holds, under names as of files.
+    /// Returns texts without files, under names like those of files.
     #[cfg(test)]
     pub(super) fn of_texts(files: &[(&str, &str)]) -> Self {
         let part = |(name, text): &(&str, &str)| (Source::File(PathBuf::from(name)), (*text).to_owned());
@@ -284,7 +286,7 @@ fn origin((source, text): &(Source, String)) -> Origin {
 /// The reason why a configuration cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The system says no.
+    /// The file cannot be read.
     #[error("cannot read {path}", path = .path.display())]
     Read {
         /// File or directory.
@@ -293,38 +295,38 @@ pub enum SourceError {
         #[source]
         source: io::Error,
     },
-    /// A directory, pipe or device.
+    /// The path is a directory, pipe or device.
     #[error("{path} is no regular file: give the path of a YAML file", path = .path.display())]
     NotAFile {
         /// The given path.
         path: PathBuf,
     },
-    /// Over 1 MiB.
+    /// The file is larger than 1 MiB.
     #[error("{path} is too large: a configuration file has at most 1 MiB", path = .path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
     },
-    /// Not text.
+    /// The file is not text.
     #[error("{path} is no UTF-8 text: line {line} contains other bytes", path = .path.display())]
     NotText {
         /// The file.
         path: PathBuf,
-        /// First line that is none, from 1.
+        /// First line that is not UTF-8, from 1.
         line: usize,
     },
-    /// More than anybody keeps apart.
+    /// The directory has too many files.
     #[error("{path} holds more than {MAX_FRAGMENTS} files: join some of them", path = .path.display())]
     TooMany {
         /// The directory.
         path: PathBuf,
     },
-    /// Somebody else may change it.
+    /// Another user can change the file.
     #[error(transparent)]
     Distrusted(#[from] Distrust),
 }
 
-/// The `*.yaml` of a directory by name, without hidden ones; none where there is no directory.
+/// Returns the `*.yaml` files of a directory by name, without hidden ones; none if there is no directory.
 fn fragments(directory: &Path) -> Result<Vec<PathBuf>, SourceError> {
     let read_error = |source| SourceError::Read {
         path: directory.to_owned(),
@@ -369,7 +371,7 @@ fn read_file(path: &Path, trust: Trust) -> Result<String, SourceError> {
     contents(path, file, |metadata| Ok(trust::check(path, metadata, trust)?))
 }
 
-/// Reads the open `file` at `path`, once `check` trusts it.
+/// Reads the open `file` at `path`, after `check` accepted it.
 pub(super) fn contents(
     path: &Path,
     file: File,
@@ -404,7 +406,7 @@ pub(super) fn contents(
     })
 }
 
-/// Opens without waiting, so that a pipe in the place of a file holds nobody up.
+/// Opens without blocking, so that a pipe in the place of a file does not delay this process.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

@@ -1,10 +1,10 @@
-//! A tree as YAML text, and text of others in it: nothing that is written can end its line, its quotes or its comment.
+//! Writing YAML: trees, and texts from elsewhere in them, which cannot end their line, quotes or comment.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::load::{MapEntry, Node, YamlValue};
 
-/// Words that are no text where they stand without quotes.
+/// Words that YAML does not read as text without quotes.
 const WORDS: [&str; 10] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan"];
 
 /// Writes a tree as block YAML, with a comment above keys that have one.
@@ -14,7 +14,7 @@ pub(super) struct YamlWriter<'c> {
 }
 
 impl<'c> YamlWriter<'c> {
-    /// Goes on behind `text`; `comments` are by the path of their key.
+    /// A writer that appends to `text`; `comments` are by the path of their key.
     pub(super) const fn after(text: String, comments: &'c BTreeMap<&'static str, &'static str>) -> Self {
         Self { text, comments }
     }
@@ -24,7 +24,7 @@ impl<'c> YamlWriter<'c> {
         self.text
     }
 
-    /// A key with its value, `above` being the path of what it stands in.
+    /// Writes a key with its value; `above` is the path of the containing value.
     pub(super) fn entry(&mut self, key: &str, node: &Node, indent: usize, above: &str) {
         let path = match above {
             "" => key.to_owned(),
@@ -37,7 +37,7 @@ impl<'c> YamlWriter<'c> {
         self.value(&format!("{margin}{}:", scalar(key)), node, indent, &path);
     }
 
-    /// A value behind what stands before it on its line.
+    /// Writes a value after `before`, which is the beginning of its line.
     fn value(&mut self, before: &str, node: &Node, indent: usize, path: &str) {
         match &node.value {
             YamlValue::Null => self.line(&format!("{before} null")),
@@ -84,14 +84,14 @@ impl<'c> YamlWriter<'c> {
         }
     }
 
-    /// A line as it is.
+    /// Writes a line unchanged.
     pub(super) fn line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
     }
 }
 
-/// Text as it may stand in YAML: plain where it can be nothing else, else in double quotes.
+/// Returns a text as YAML: plain if that is unambiguous, else in double quotes.
 pub(super) fn scalar(text: &str) -> String {
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text
@@ -118,8 +118,8 @@ pub(super) fn scalar(text: &str) -> String {
     quoted
 }
 
-/// Returns whether YAML forbids the character, a terminal acts on it, it ends a line, changes the direction of others, or
-/// people cannot see it.
+/// Returns whether the character is forbidden in YAML, acts on a terminal, ends a line, changes the direction of text,
+/// or is invisible.
 pub fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -139,14 +139,14 @@ pub fn is_unprintable(character: char) -> bool {
         )
 }
 
-/// Text of others in a comment: one line, and nothing that a terminal would act on.
+/// Returns a text from elsewhere as a comment: one line, without characters that act on a terminal.
 pub(super) fn remark(text: &str) -> String {
     text.chars()
         .map(|c| if is_unprintable(c) { '\u{fffd}' } else { c })
         .collect()
 }
 
-/// A value in one line.
+/// Returns a value in one line.
 pub(super) fn flow(node: &Node) -> String {
     match &node.value {
         YamlValue::Null => "null".to_owned(),

@@ -1,4 +1,4 @@
-//! The `policy.bundle` section: where a bundle comes from, and who may have signed it.
+//! Compilation of the `policy.bundle` section: the source of bundles, and the keys that may sign them.
 
 use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
@@ -11,12 +11,12 @@ use crate::{
     settings::BundleSettings,
 };
 
-/// Times between two looks.
+/// Allowed intervals between two checks for a new bundle.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 /// Most keys of one host.
 const MAX_KEYS: usize = 8;
 
-/// Compiles the section; `None` where there is no bundle.
+/// Compiles the section. Returns `None` if no bundle is configured.
 pub(super) fn bundle(raw: &raw::PolicyBundle, findings: &mut Vec<KeyFault>) -> Option<BundleSettings> {
     let section = KeyPath::root().key("policy").key("bundle");
     let mut refuse = |path: KeyPath, message: String| findings.push(KeyFault::new(path, message));
@@ -77,7 +77,7 @@ pub(super) fn bundle(raw: &raw::PolicyBundle, findings: &mut Vec<KeyFault>) -> O
     })
 }
 
-/// Checks that nobody on the way can hold a bundle back unseen, or learn which one a host has.
+/// Checks that no attacker in the network can hold a bundle back unnoticed, or learn which one a host has.
 fn check_url(text: &str) -> Result<(), String> {
     let url = Url::parse(text).map_err(|error| {
         format!("`{text}` is no URL such as `https://policy.example.com/laptops.bundle`: {error}")

@@ -1,4 +1,4 @@
-//! Hosts of models, for the rules over agents behind the proxy.
+//! Hosts of model APIs that agents behind the LLM proxy must not reach directly.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -7,8 +7,8 @@ use mcpmon_policy::{Bypass, Cidr, ModelHost, ProxyMode, RemoteHost};
 use super::proxy;
 use crate::raw;
 
-/// The providers of the proxy, and what `network.watch` names: hosts and single addresses. A range says nothing of
-/// models: it is watched, and that is all.
+/// Collects the model hosts: the proxy's providers, and the hosts and single addresses of `network.watch`. Ranges are
+/// only watched, because they do not identify a model API.
 pub(super) fn compile(config: &raw::Config) -> Bypass {
     let watched = config.network.watch.iter().map(of_watch);
     let providers = match config.proxy.mode {
@@ -34,7 +34,7 @@ fn of_watch(watch: &raw::Watch) -> ModelHost {
     }
 }
 
-/// `None` for a URL that is a mistake, which is told elsewhere, or empty.
+/// Returns `None` if the URL is empty, or invalid, which `proxy::compile` reports.
 fn of_provider(url: &str) -> Option<ModelHost> {
     let url: raw::HttpUrl = url.parse().ok()?;
     let (hosts, addresses) = match url.host() {
@@ -48,7 +48,8 @@ fn of_provider(url: &str) -> Option<ModelHost> {
     })
 }
 
-/// The same without the port that the proxy listens on, where it could be meant: nobody goes round the proxy there.
+/// Removes the proxy's port from a model host that may be this host: a connection to the proxy is no bypass. Returns
+/// `None` if no port is left.
 fn beside_proxy(mut model: ModelHost, config: &raw::Config) -> Option<ModelHost> {
     let listen = config.proxy.listen.0;
     let is_everywhere = listen.ip().is_unspecified();

@@ -1,4 +1,5 @@
-//! Rules over the calls to several servers, and what tools are taken to do.
+//! Compilation of `mcp.cross_server` and `mcp.categories`: rules over calls to several servers, and categories of
+//! tools.
 
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use crate::{
     raw,
 };
 
-/// Longest window: what happened in it is kept for every session.
+/// Longest window: the calls within it are kept in memory for each session.
 const LONGEST_WINDOW: Duration = Duration::from_mins(10);
 
-/// Compiles `mcp.cross_server`. The similarity of names is a matter of its own.
+/// Compiles `mcp.cross_server`, except `shadow_tool.similarity_*` (see [`super::inspection::name_similarity`]).
 pub(super) fn rules(raw: &raw::CrossServer, findings: &mut Vec<KeyFault>) -> CrossServer {
     let section = KeyPath::root().key("mcp").key("cross_server");
     let mut window = |rule: &str, given: &raw::Text<raw::Lapse>| {
@@ -59,11 +60,11 @@ pub(super) fn rules(raw: &raw::CrossServer, findings: &mut Vec<KeyFault>) -> Cro
     }
 }
 
-/// Compiles `mcp.categories`, and what tells the category of every other tool.
+/// Compiles `mcp.categories`, and the classifier for the tools that it does not list.
 pub(super) fn categories(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Categories {
     let section = KeyPath::root().key("mcp").key("categories");
     let raw = &mcp.categories;
-    // The first that matches holds: of two that match one tool, the one that makes it more.
+    // The first match decides, so the riskiest category comes first.
     let lists = [
         ("send", &raw.send, ToolCategory::Send),
         ("compute", &raw.compute, ToolCategory::Compute),

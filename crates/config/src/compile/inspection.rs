@@ -15,12 +15,12 @@ use crate::{
 
 /// Smallest `mcp.limits.max_line`: a handshake must fit.
 const SMALLEST_LINE: u64 = 64 << 10;
-/// Largest: a message is held in memory.
+/// Largest `mcp.limits.max_line`: a message is held in memory.
 const LARGEST_LINE: u64 = 1 << 30;
 /// Deepest `mcp.limits.max_schema_depth`: nesting costs stack.
 const DEEPEST: u32 = 512;
 
-/// Compiles `mcp.detection`, as far as it concerns definitions.
+/// Compiles the parts of `mcp.detection` that concern definitions.
 pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<KeyFault>) -> Detection {
     let builtin = &raw.builtin;
     let categories = [
@@ -46,10 +46,10 @@ pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<KeyFault>) -> D
     }
 }
 
-/// Patterns of a configuration's own at most: each may take a mebibyte.
+/// Most custom patterns: each can take 1 MiB.
 const MOST_CUSTOM: usize = 256;
 
-/// Every pattern is compiled by itself, so that each mistake is told at its place.
+/// Compiles each pattern by itself, so that each mistake is reported at its key.
 fn custom_patterns(raw: &[raw::CustomPattern], findings: &mut Vec<KeyFault>) -> Vec<CustomPattern> {
     let list = KeyPath::root().key("mcp").key("detection").key("custom_patterns");
     let mut names = BTreeSet::new();
@@ -79,7 +79,7 @@ fn custom_patterns(raw: &[raw::CustomPattern], findings: &mut Vec<KeyFault>) -> 
             Ok(_) => patterns.push(pattern),
             Err(error) => findings.push(KeyFault::new(
                 path.key("pattern"),
-                // The source draws the pattern with a caret over several lines; its last one says what is wrong.
+                // The error shows the pattern with a caret on several lines; its last line has the cause.
                 format!(
                     "no valid regular expression: {}",
                     last_line(&error.source.to_string())
@@ -159,7 +159,7 @@ fn unknown_rule(name: &str, known: &[&str]) -> String {
     format!("`{name}` is neither a rule nor what one finds{meant}")
 }
 
-/// The first instant after a day, in UTC: one rule for everyone who shares a file.
+/// Returns the first instant after a day, in UTC, so that a shared file means the same everywhere.
 fn end_of(day: jiff::civil::Date) -> Option<Timestamp> {
     let next = day.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok()?;
     i64::try_from(next.timestamp().as_nanosecond())
@@ -167,7 +167,7 @@ fn end_of(day: jiff::civil::Date) -> Option<Timestamp> {
         .map(Timestamp)
 }
 
-/// Compiles what is done with requests that are no tool calls.
+/// Compiles the handling of requests that are not tool calls.
 pub(super) const fn requests(mcp: &raw::Mcp) -> Requests {
     if !mcp.enforce_policy {
         return Requests {
@@ -255,7 +255,7 @@ pub(super) fn approvals(raw: &raw::Approvals, findings: &mut Vec<KeyFault>) -> A
     }
 }
 
-/// Compiles how close a server's name may come to a known one.
+/// Compiles the similarity from which a server's name is reported as close to a known one; `None` if the check is off.
 pub(super) fn name_similarity(raw: &raw::ShadowTool, findings: &mut Vec<KeyFault>) -> Option<f64> {
     let threshold = raw.similarity_threshold;
     if !(0.0..=1.0).contains(&threshold) {

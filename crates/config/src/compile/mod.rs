@@ -1,4 +1,4 @@
-//! The raw mirror to [`Policy`] and [`ActiveSettings`]: what keys mean together.
+//! Compilation of the raw configuration to [`Policy`] and [`ActiveSettings`], and the checks that need several keys.
 
 mod bundle;
 mod bypass;
@@ -23,11 +23,11 @@ use super::{
     settings::{ActiveSettings, ProxySettings},
 };
 
-/// A policy, and why it may not be used.
+/// A compiled configuration, and the mistakes in it. With any mistake it is not used.
 pub(super) struct CompiledPolicy {
-    /// Everything that could be made sense of.
+    /// The policy, as far as it could be compiled.
     pub(super) policy: Policy,
-    /// The same, beside the policy.
+    /// The settings outside the policy, as far as they could be compiled.
     pub(super) settings: ActiveSettings,
     /// The parts that could not be compiled; none for a valid configuration.
     pub(super) findings: Vec<KeyFault>,

@@ -1,4 +1,4 @@
-//! The LLM proxy: where it listens, and which providers it speaks to.
+//! Compilation of the `proxy` section: the address of the LLM proxy, and its providers.
 
 use std::{
     collections::BTreeMap,
@@ -16,10 +16,10 @@ use crate::{
 
 /// Longest name of a provider: it is part of every URL.
 const LONGEST_NAME: usize = 32;
-/// Names that paths of providers, and of sessions, begin with.
+/// Names with which paths at providers, or of sessions, begin, so that no provider may have them.
 const TAKEN: [&str; 6] = ["api", "mcp", "s", "v1", "v1alpha", "v1beta"];
 
-/// Compiles the `proxy` section; `None` where it is disabled. Mistakes are told all the same.
+/// Compiles the `proxy` section. Returns `None` if the proxy is disabled; mistakes are reported nevertheless.
 pub(super) fn compile(raw: &raw::Proxy, findings: &mut Vec<KeyFault>) -> Option<ProxySettings> {
     let section = KeyPath::root().key("proxy");
     let mut file = |key, given: &str| {
@@ -49,7 +49,7 @@ pub(super) fn compile(raw: &raw::Proxy, findings: &mut Vec<KeyFault>) -> Option<
     })
 }
 
-/// Those that are named, on top of the usual ones; an empty URL takes one out.
+/// Compiles the configured providers, in addition to the default ones; an empty URL removes a default.
 fn providers(raw: &raw::Proxy, section: &KeyPath, findings: &mut Vec<KeyFault>) -> Vec<ProviderSettings> {
     let urls = urls(raw);
     let mut providers = Vec::with_capacity(urls.len());
@@ -66,7 +66,7 @@ fn providers(raw: &raw::Proxy, section: &KeyPath, findings: &mut Vec<KeyFault>) 
     providers
 }
 
-/// By name, mistakes among them.
+/// Returns the URLs by provider, including invalid ones.
 pub(super) fn urls(raw: &raw::Proxy) -> BTreeMap<String, String> {
     let mut urls = raw::Proxy::default().providers;
     urls.extend(raw.providers.clone());
@@ -117,7 +117,7 @@ fn is_local_name(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Of this host, or of a network that is nobody else's.
+/// Returns whether the address belongs to this host, or to a private network.
 const fn is_near(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),

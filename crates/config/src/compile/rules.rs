@@ -1,4 +1,4 @@
-//! Lists and rules over calls and resources.
+//! Compilation of the lists and rules for calls and resources.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use crate::{
     raw::{self, ListMode},
 };
 
-/// Regular expressions and globs over arguments in one configuration at most. A daemon compiles what any user writes,
-/// and each may take a mebibyte.
+/// Most regular expressions and argument globs in one configuration. The daemon compiles the files of all users, and a
+/// pattern can take 1 MiB.
 const MOST_PATTERNS: usize = 256;
 
-/// Compiles the lists and rules of the `mcp` section. Mistakes are told where policy is not checked, too.
+/// Compiles the lists and rules of the `mcp` section. Mistakes are reported even if `enforce_policy` is off.
 pub(super) fn compile(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Rules {
     let section = KeyPath::root().key("mcp");
     let mut compiler = Compiler {
@@ -61,7 +61,7 @@ pub(super) fn compile(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Rules {
 
 struct Compiler<'f> {
     findings: &'f mut Vec<KeyFault>,
-    /// The first place of each id: an event names one rule.
+    /// Where each id was first used: ids are unique, because an event names its rule by id.
     ids: BTreeMap<String, KeyPath>,
     /// The number of patterns so far.
     patterns: usize,
@@ -72,7 +72,7 @@ impl Compiler<'_> {
         self.findings.push(KeyFault::new(path, message));
     }
 
-    /// The value, or `None` where it is wrong and told.
+    /// Returns the value, or reports its error and returns `None`.
     fn take<T, E: ToString>(&mut self, value: Result<T, E>, path: KeyPath) -> Option<T> {
         value.map_err(|error| self.wrong(path, error.to_string())).ok()
     }
@@ -90,7 +90,7 @@ impl Compiler<'_> {
             .collect()
     }
 
-    /// Globs none of which is empty.
+    /// Compiles a list of globs, none of which may be empty.
     fn names<T>(&mut self, globs: &[String], list: &KeyPath, new: impl Fn(&str) -> T) -> Vec<T> {
         self.each(globs, list, |compiler, glob, path| {
             compiler.glob(glob, path, &new)
@@ -108,7 +108,7 @@ impl Compiler<'_> {
         Some(new(glob))
     }
 
-    /// A glob that may be missing.
+    /// Compiles an optional glob.
     fn optional<T>(&mut self, glob: Option<&String>, path: &KeyPath, new: impl Fn(&str) -> T) -> Option<T> {
         glob.and_then(|glob| self.glob(glob, path, new))
     }
@@ -121,7 +121,7 @@ impl Compiler<'_> {
         self.take(Pattern::new(pattern), path)
     }
 
-    /// Returns whether one more pattern may be compiled; the first that may not is a mistake.
+    /// Returns whether one more pattern may be compiled. The first one beyond the limit is reported.
     fn has_room(&mut self, path: &KeyPath) -> bool {
         self.patterns += 1;
         if self.patterns == MOST_PATTERNS + 1 {
@@ -231,7 +231,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// The decision of a rule over resources: a read is not held.
+    /// Returns the decision of a resource rule, and reports `ASK`: only tool calls can wait for a person.
     fn without_ask(&mut self, decision: Decision, path: KeyPath) -> Option<Decision> {
         if decision == Decision::Ask {
             self.wrong(
@@ -296,7 +296,7 @@ impl Compiler<'_> {
     }
 }
 
-/// A reason in one line, without its full stop: more follows it where it is shown.
+/// Returns a reason in one line without its full stop, because more text follows where it is shown.
 fn sentence(reason: &str) -> String {
     let plain: String = reason
         .chars()

@@ -1,4 +1,5 @@
-//! Settings beside the policy: the store and its exports, metrics, kept bodies, listing of remote servers.
+//! Compilation of the settings outside the policy: the store and its outlets, metrics, body storage, listing of remote
+//! servers.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -63,7 +64,7 @@ pub(super) fn metrics(raw: &raw::Metrics, findings: &mut Vec<KeyFault>) -> Optio
     Some(address)
 }
 
-/// Shortest time between two rounds: servers of others are asked.
+/// Shortest interval between two rounds, because other people's servers are asked.
 const SHORTEST_DISCOVERY: Duration = Duration::from_secs(10);
 
 /// Compiles `mcp.discovery`.
@@ -82,10 +83,10 @@ pub(super) fn discovery(raw: &raw::Discovery, findings: &mut Vec<KeyFault>) -> D
     }
 }
 
-/// Largest `max_body`: no body that is judged is longer.
+/// Largest `max_body`: no longer body is judged.
 const LARGEST_BODY: u64 = 64 << 20;
 
-/// Compiles the section; `None` where nothing is to be kept. Mistakes are told all the same.
+/// Compiles the section. Returns `None` if no bodies are to be stored; mistakes are reported nevertheless.
 pub(super) fn bodies(config: &raw::Config, findings: &mut Vec<KeyFault>) -> Option<BodyStorageSettings> {
     let raw = &config.llm_storage;
     let section = KeyPath::root().key("llm_storage");

@@ -1,4 +1,4 @@
-//! Values carried over to the keys that the tables name.
+//! Conversion of another tool's file: each value is put at the mcpmon key that the tables name.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     mistake::Place,
 };
 
-/// The other tool's patterns for servers that come with it; mcpmon knows these and more.
+/// Patterns that agentsh has built in; mcpmon recognises these servers without them.
 const KNOWN_SERVERS: [&str; 5] = [
     "@modelcontextprotocol/*",
     "mcp-server-*",
@@ -19,7 +19,7 @@ const KNOWN_SERVERS: [&str; 5] = [
     "mcp_server_*",
     "uvx mcp-server-*",
 ];
-/// Lists that are read in one mode only: list, mode, and what it must be.
+/// Lists that take effect in one mode only: the list, the key of the mode, the value it needs.
 const MODES: [(&str, &str, &str); 4] = [
     ("allowed_servers", "server_policy", "allowlist"),
     ("denied_servers", "server_policy", "denylist"),
@@ -32,12 +32,12 @@ const MODES: [(&str, &str, &str); 4] = [
 pub(super) struct Draft {
     pub(super) tree: Node,
     pub(super) notes: Vec<Note>,
-    /// The comments above our keys.
+    /// The comments for the new file, by mcpmon key.
     pub(super) comments: BTreeMap<&'static str, &'static str>,
     places: ValuePlaces,
 }
 
-/// Carries a whole file over.
+/// Converts a whole file.
 pub(super) fn convert(from: Foreign, tree: Node, places: ValuePlaces) -> Draft {
     let mut draft = Draft {
         tree: made(YamlValue::Map(Vec::new())),
@@ -52,7 +52,7 @@ pub(super) fn convert(from: Foreign, tree: Node, places: ValuePlaces) -> Draft {
 }
 
 impl Draft {
-    /// Puts a value at a key of ours; what is there already stays beside or below it.
+    /// Puts a value at an mcpmon key, in addition to what is there already.
     fn put(&mut self, key: &str, node: Node) {
         let wrap = |node, key: &str| {
             let entry = MapEntry {
@@ -67,7 +67,8 @@ impl Draft {
         self.tree = merge(tree, node);
     }
 
-    /// Says something of a value of the original; of one that it does not have, by our key.
+    /// Adds a note about a value, under its place in the original file, or under mcpmon's key if the original does not
+    /// have it.
     pub(super) fn note(&mut self, node: &Node, kind: NoteKind, ours: &str, message: impl Into<String>) {
         let (path, line) = match self.places.of(node) {
             Some((path, line)) => (path.to_owned(), Some(line)),
@@ -81,7 +82,7 @@ impl Draft {
         });
     }
 
-    /// Carries nothing over, for this reason.
+    /// Discards the draft, and notes the reason.
     pub(super) fn give_up(&mut self, reason: String) {
         self.tree = made(YamlValue::Map(Vec::new()));
         self.put("version", made(YamlValue::Integer(1)));
@@ -117,7 +118,7 @@ impl Draft {
         }
     }
 
-    /// The keys of a mapping; anything else but nothing is named and left.
+    /// Returns the entries of a mapping. No value has none; any other value is noted as left out.
     fn entries(&mut self, node: Node) -> Vec<MapEntry> {
         match node.value {
             YamlValue::Map(entries) => entries,
@@ -219,7 +220,8 @@ impl Draft {
         self.put("mcp.detection.enabled", node);
     }
 
-    /// `mcp.inspection.server_patterns`: ours of that name would replace what mcpmon knows by itself.
+    /// `mcp.inspection.server_patterns`: goes into `custom_servers`, because `server_patterns` of mcpmon replaces the
+    /// built-in ones.
     pub(super) fn server_patterns(&mut self, mut node: Node) {
         if let YamlValue::List(items) = &mut node.value {
             items.retain(|item| {
@@ -305,7 +307,7 @@ impl Draft {
         self.put("proxy.listen", node);
     }
 
-    /// Each list is read in one mode only; a file may have been written with another reading in mind.
+    /// Notes each list that has no effect because its mode is set to another one.
     fn list_modes(&mut self) {
         for (list, mode, needed) in MODES {
             let mcp = KeyPath::root().key("mcp");
@@ -323,7 +325,7 @@ impl Draft {
     }
 }
 
-/// A value that the original does not have.
+/// Creates a value that the original does not have.
 fn made(value: YamlValue) -> Node {
     Node {
         place: Place {
@@ -335,7 +337,7 @@ fn made(value: YamlValue) -> Node {
     }
 }
 
-/// The `decision` of a mapping, or of each mapping in a list, in capitals.
+/// Writes the `decision` of a mapping, or of each mapping in a list, in capitals.
 fn in_capitals(mut node: Node) -> Node {
     let capitals = |node: &mut Node| {
         if let YamlValue::Map(entries) = &mut node.value {
@@ -360,8 +362,8 @@ fn in_capitals(mut node: Node) -> Node {
     node
 }
 
-/// `1m30s` as Go writes it, in the one unit that our durations have; `None` where it is none, or has no whole number
-/// of milliseconds.
+/// Converts a Go duration (`1m30s`) to a duration with one unit (`90s`). Returns `None` unless the text is a sequence
+/// of whole numbers with the units `h`, `m`, `s` and `ms`.
 fn go_duration(text: &str) -> Option<String> {
     const UNITS: [(&str, u64); 4] = [("ms", 1), ("h", 3_600_000), ("m", 60_000), ("s", 1000)];
     let mut rest = text;

@@ -6,13 +6,14 @@ use crate::{
     load::{self, KeyPath, PathSubject},
 };
 
-/// Lists whose elements keep their meaning without a key that is not known.
+/// Lists whose elements keep their meaning when any one of their keys is removed.
 const TOLERANT: [&str; 1] = ["mcp.servers"];
 
-/// Most cuts: each reads the whole again. A file with more mistakes is no policy of the tool.
+/// Most removed parts: after each one the whole file is compiled again. A file with more mistakes is not a policy of
+/// that tool.
 const MAX_CUTS: usize = 500;
 
-/// Cuts until nothing is wrong.
+/// Removes the parts that cannot be used, until the rest compiles.
 pub(super) fn refine(draft: &mut Draft) {
     let mut cuts = 0;
     while let Some(wrong) = first_mistake(draft) {

@@ -1,9 +1,9 @@
-//! Translation of another tool's keys to ours.
+//! Tables that map another tool's keys to mcpmon's.
 
 use super::{Foreign, convert::Draft};
 use crate::load::Node;
 
-/// A key, and what becomes of its value.
+/// A key, and the treatment of its value.
 #[derive(Debug)]
 pub(super) struct ImportRow {
     pub(super) key: &'static str,
@@ -13,15 +13,15 @@ pub(super) struct ImportRow {
 /// The treatment of a value.
 #[derive(Debug)]
 pub(super) enum Act {
-    /// Its own keys are looked up here.
+    /// Descends: the keys of the value are looked up in this table.
     Down(&'static [ImportRow]),
-    /// The value is put at a key of ours.
+    /// The value is put at this mcpmon key.
     To(&'static str),
-    /// The same, with decisions in capitals.
+    /// The value is put at this mcpmon key, with decisions in capitals.
     Decisions(&'static str),
     /// The value is left out, for this reason.
     Left(&'static str),
-    /// Something of its own.
+    /// The value is converted by this function.
     With(fn(&mut Draft, Node)),
 }
 
@@ -48,7 +48,7 @@ const AGENTSH: &[ImportRow] = &[
         "llm_storage",
         Act::Down(&[row("store_bodies", Act::To("llm_storage.store_bodies"))]),
     ),
-    // Parts of `cross_server` on their own.
+    // Parts of `cross_server`, at the root.
     row(
         "read_then_send",
         Act::With(|draft, node| draft.cross_server_part("read_then_send", node)),

@@ -1,17 +1,17 @@
-//! A value that has the right shape and cannot be used, and where it stands.
+//! Mistakes in values of the right shape, with their keys.
 
 use super::KeyPath;
 
 /// Longest name of a rule, in characters.
 const LONGEST_NAME: usize = 128;
 
-/// Something that is wrong with a key.
+/// A mistake in the value of a key.
 pub(crate) struct KeyFault {
     /// The key.
     pub(crate) path: KeyPath,
     /// The mistake.
     pub(crate) message: String,
-    /// Another key it concerns.
+    /// Another key that is concerned.
     pub(crate) related: Option<KeyPath>,
 }
 
@@ -25,7 +25,7 @@ impl KeyFault {
     }
 }
 
-/// Names go into tables, logs and terminals.
+/// Checks the name of a rule: names are shown in tables, logs and terminals.
 pub(crate) fn check_name(name: &str, path: KeyPath, findings: &mut Vec<KeyFault>) {
     let message = if name.trim().is_empty() {
         "a name cannot be empty".to_owned()

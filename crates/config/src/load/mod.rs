@@ -1,8 +1,8 @@
-//! Text of one or more files to one [`Config`], with every mistake on the way.
+//! Parsing of one or more files to one [`Config`], with every mistake in them.
 //!
-//! serde stops at its first error. So the text becomes a tree with places first; what serde refuses in it is
-//! noted, cut out, and the rest is read again, until nothing is refused. Only a syntax error ends a file early:
-//! behind it nothing is certain. `yaml` alone knows the YAML library.
+//! serde stops at its first error. So the text is first parsed to a tree with positions; a part that serde refuses is
+//! noted and cut out, and the rest is read again, until nothing is refused. Only a syntax error ends the reading of a
+//! file, because nothing after it is certain. Only the module `yaml` uses the YAML library.
 
 mod bundled;
 mod finding;
@@ -31,18 +31,18 @@ use super::{
     raw::{Config, VERSION},
 };
 
-/// The document as written, without mistakes of shape, and the mistakes that were cut out.
+/// The document without its malformed parts, and the mistakes in these parts.
 pub(super) struct LoadedDocument {
     /// The configuration, defaults filled in.
     pub(super) config: Config,
-    /// The tree it was read from: where each key stands, and which keys are set at all.
+    /// The tree it was read from: it has the position of each key, and shows which keys are set.
     pub(super) tree: Node,
     /// The mistakes that were cut out.
     pub(super) mistakes: Mistakes,
 }
 
 impl LoadedDocument {
-    /// Notes what `compile` found wanting.
+    /// Adds the mistakes that `compile` found.
     pub(super) fn tell(&mut self, findings: Vec<KeyFault>) {
         for finding in findings {
             let related = finding.related.as_ref();
@@ -54,7 +54,7 @@ impl LoadedDocument {
     }
 }
 
-/// Reads `origins` as one configuration: mappings are merged, lists appended, and of two values the later holds.
+/// Reads `origins` as one configuration: mappings are merged, lists are appended, and the later of two values is used.
 pub(super) fn read(origins: Vec<Origin>) -> LoadedDocument {
     let all = 0..origins.len();
     let mut mistakes = Mistakes::new(origins);
@@ -67,8 +67,8 @@ pub(super) fn read(origins: Vec<Origin>) -> LoadedDocument {
     }
 }
 
-/// Reads `own` on top of `below`: what it does not say is as `below` says, but for the keys `apart`, of which it says
-/// what it says alone.
+/// Reads `own` on top of `below`: values that `own` does not set come from `below`, except for the keys `apart`, whose
+/// values come from `own` alone.
 pub(super) fn read_on_top(below: Vec<Origin>, own: Vec<Origin>, apart: &[KeyPath]) -> LoadedDocument {
     let (first, all) = (below.len(), below.len() + own.len());
     let mut mistakes = Mistakes::new(below.into_iter().chain(own).collect());
@@ -85,7 +85,7 @@ pub(super) fn read_on_top(below: Vec<Origin>, own: Vec<Origin>, apart: &[KeyPath
     }
 }
 
-/// The trees of these origins as one.
+/// Parses these origins and merges their trees.
 fn read_all(origins: Range<usize>, mistakes: &mut Mistakes) -> Node {
     let mut merged = Node::empty();
     for index in origins {
@@ -96,7 +96,7 @@ fn read_all(origins: Range<usize>, mistakes: &mut Mistakes) -> Node {
     merged
 }
 
-/// The tree of a text of any shape.
+/// Parses a text of any shape.
 pub(super) fn any(origin: Origin) -> Result<Node, InvalidConfiguration> {
     let mut mistakes = Mistakes::new(vec![origin]);
     match yaml::parse(&mistakes.origins()[0].text, 0) {
@@ -108,12 +108,12 @@ pub(super) fn any(origin: Origin) -> Result<Node, InvalidConfiguration> {
     }
 }
 
-/// Deserializes a tree as a configuration, or returns the first fault.
+/// Deserializes a tree as a configuration, or returns the first error.
 pub(super) fn config(tree: &Node) -> Result<Config, SerdeFault> {
     Config::deserialize(tree)
 }
 
-/// The tree of one file, without what no [`Config`] can be made of.
+/// Parses one file. Returns `None` if no [`Config`] can be made of it.
 fn read_one(index: usize, mistakes: &mut Mistakes) -> Option<Node> {
     let mut tree = match yaml::parse(&mistakes.origins()[index].text, index) {
         Ok(tree) => tree,
@@ -130,7 +130,7 @@ fn read_one(index: usize, mistakes: &mut Mistakes) -> Option<Node> {
     Some(tree)
 }
 
-/// A file of another version would give nothing but unknown keys.
+/// Reports another version of the format, because the file would only give unknown keys.
 fn other_version(tree: &Node) -> Option<Mistake> {
     let path = KeyPath::root().key("version");
     let node = tree.find(&path)?;
@@ -153,7 +153,7 @@ fn other_version(tree: &Node) -> Option<Mistake> {
     }
 }
 
-/// Reads `tree`, cutting out what is refused until the rest can be read.
+/// Reads `tree`, cutting out refused parts until the rest can be read.
 fn config_of(tree: &mut Node, mistakes: &mut Mistakes) -> Config {
     loop {
         let fault = match Config::deserialize(&*tree) {
@@ -163,7 +163,7 @@ fn config_of(tree: &mut Node, mistakes: &mut Mistakes) -> Config {
         if let Some(mistake) = describe(tree, &fault) {
             mistakes.push(mistake);
         }
-        // Nobody reads what is cut out: what else is wrong there is told now.
+        // The part that is cut out is not read again, so other mistakes in it are reported now.
         if let Some(cut) = tree.find(&fault.path) {
             let mut wrong = Vec::new();
             patterns(tree, cut, &fault.path, &mut wrong);
@@ -178,10 +178,10 @@ fn config_of(tree: &mut Node, mistakes: &mut Mistakes) -> Config {
     }
 }
 
-/// Keys whose values are regular expressions, wherever they stand.
+/// Keys whose values are regular expressions, wherever they occur.
 const PATTERNS: [&str; 3] = ["pattern", "tool_name_regex", "uri_regex"];
 
-/// The mistakes in the regular expressions below `node`, an entry of a list that is cut out as a whole.
+/// Reports the mistakes in the regular expressions below `node`, an element of a list that is cut out as a whole.
 fn patterns(tree: &Node, node: &Node, path: &KeyPath, wrong: &mut Vec<Mistake>) {
     let YamlValue::Map(entries) = &node.value else {
         return;
@@ -208,7 +208,7 @@ fn patterns(tree: &Node, node: &Node, path: &KeyPath, wrong: &mut Vec<Mistake>) 
     }
 }
 
-/// Describes `fault`; `None` if it only follows from an earlier cut.
+/// Describes `fault`. Returns `None` if it only follows from an earlier cut.
 fn describe(tree: &Node, fault: &SerdeFault) -> Option<Mistake> {
     let node = tree.nearest(&fault.path);
     let place = match fault.subject {
@@ -225,8 +225,8 @@ fn describe(tree: &Node, fault: &SerdeFault) -> Option<Mistake> {
     })
 }
 
-/// The mistake of a key that `compile` found wanting, at its own place or at that of what it should stand in.
-/// Nothing where it only follows from an earlier cut.
+/// Returns the mistake of a key that `compile` reported, at its own position, or at the innermost existing value around
+/// it. Returns `None` if the mistake only follows from an earlier cut.
 fn mistake_at(tree: &Node, path: &KeyPath, message: String, related: Option<&KeyPath>) -> Option<Mistake> {
     let node = tree.nearest(path);
     if node.is_incomplete() {

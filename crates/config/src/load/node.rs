@@ -1,15 +1,15 @@
-//! A parsed document that remembers where everything stands.
+//! A parsed document with the position of every value.
 
 use crate::mistake::Place;
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     /// The start of the node.
     pub(crate) place: Place,
     /// The value.
     pub(crate) value: YamlValue,
-    /// True if a mistake was cut out of it, so that what it lacks is no news.
+    /// True if a mistake was cut out of the value, so that missing parts are not reported.
     pub(crate) damaged: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum YamlValue {
 /// An element of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ListItem {
-    /// Its index as written, whatever was cut out or put in front of it.
+    /// Its index in the file, also after elements before it were cut out or added.
     pub(crate) index: usize,
     /// Its value.
     pub(crate) node: Node,
@@ -52,42 +52,42 @@ pub(crate) struct MapEntry {
     pub(crate) node: Node,
 }
 
-/// The way from the root of a document to a value.
+/// The path from the root of a document to a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyPath(Vec<PathStep>);
 
-/// A step down.
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PathStep {
-    /// To the value of a key.
+    /// The value of a key.
     Key(String),
-    /// To an element of a list, by its position.
+    /// An element of a list, by its position.
     Index(usize),
 }
 
 impl KeyPath {
-    /// The document itself.
+    /// Returns the path of the document itself.
     pub(crate) const fn root() -> Self {
         Self(Vec::new())
     }
 
-    /// The path of `key` in it.
+    /// Returns the path of `key` in this value.
     pub(crate) fn key(&self, key: &str) -> Self {
         self.step(PathStep::Key(key.to_owned()))
     }
 
-    /// The path of its element `index`.
+    /// Returns the path of element `index` of this value.
     pub(crate) fn index(&self, index: usize) -> Self {
         self.step(PathStep::Index(index))
     }
 
-    /// The way to what this lies in; `None` for the root.
+    /// Returns the path of the containing value; `None` for the root.
     pub(crate) fn parent(&self) -> Option<Self> {
         let (_, steps) = self.0.split_last()?;
         Some(Self(steps.to_vec()))
     }
 
-    /// The list it leads through first, as keys with dots between, and the way to that list's element.
+    /// Returns the first list on the path, as keys with dots between, and the path of that list's element.
     pub(crate) fn element(&self) -> Option<(String, Self)> {
         let position = self
             .0
@@ -103,7 +103,7 @@ impl KeyPath {
         ))
     }
 
-    /// Puts `step` in front: how an error learns its way while it climbs.
+    /// Adds `step` at the beginning: an error collects its path while it is returned through the levels.
     pub(crate) fn under(mut self, step: PathStep) -> Self {
         self.0.insert(0, step);
         self
@@ -117,7 +117,7 @@ impl KeyPath {
 }
 
 impl Node {
-    /// An empty mapping.
+    /// Returns an empty mapping.
     pub(crate) const fn empty() -> Self {
         Self {
             place: Place::START,
@@ -126,12 +126,12 @@ impl Node {
         }
     }
 
-    /// The value at `path`.
+    /// Returns the value at `path`.
     pub(crate) fn find(&self, path: &KeyPath) -> Option<&Self> {
         path.0.iter().try_fold(self, Self::child)
     }
 
-    /// The value at `path`, or the innermost existing one around it.
+    /// Returns the value at `path`, or the innermost existing one around it.
     pub(crate) fn nearest(&self, path: &KeyPath) -> &Self {
         let mut node = self;
         for step in &path.0 {
@@ -143,7 +143,7 @@ impl Node {
         node
     }
 
-    /// `path` as its file has it: `network.deny[0].cidrs[1]`.
+    /// Returns `path` as its file has it: `network.deny[0].cidrs[1]`.
     pub(crate) fn written(&self, path: &KeyPath) -> String {
         let mut text = String::new();
         let mut node = Some(self);
@@ -174,8 +174,8 @@ impl Node {
         }
     }
 
-    /// Removes the value at `path`, and marks what it stood in as damaged; later elements of a list move up.
-    /// Tells whether there was something to remove.
+    /// Removes the value at `path`, and marks the containing value as damaged; later elements of a list move up.
+    /// Returns whether there was a value to remove.
     pub(crate) fn cut(&mut self, path: &KeyPath) -> bool {
         let Some((last, parents)) = path.0.split_last() else {
             return false;
@@ -198,7 +198,7 @@ impl Node {
         }
     }
 
-    /// Removes the value of the last key of `path`, as if it had never been there.
+    /// Removes the value of the last key of `path` without a trace.
     pub(crate) fn remove(&mut self, path: &KeyPath) {
         let Some((PathStep::Key(key), parents)) = path.0.split_last() else {
             return;
@@ -209,8 +209,8 @@ impl Node {
         }
     }
 
-    /// Returns whether something was cut out of it or of its direct parts, so that what it lacks may have
-    /// been there.
+    /// Returns whether something was cut out of the value or of its direct parts, so that a missing key may have been
+    /// there.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.damaged
             || match &self.value {
