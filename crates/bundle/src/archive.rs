@@ -1,4 +1,4 @@
-//! The archive: `manifest.json` and the files, as a tar in one form only.
+//! The archive: `manifest.json` and the files, as a tar that can be written in one form only.
 
 use std::io::{Cursor, Read as _};
 
@@ -51,17 +51,17 @@ impl BundleFile {
 /// A bundle without its signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bundle {
-    /// The description of itself: serial, name, times, and the digests of its files.
+    /// The description of the bundle: serial, name, times, and the digests of its files.
     pub manifest: Manifest,
     /// Its files, each once, in the order of [`BundleFile::ALL`].
     pub files: Vec<(BundleFile, String)>,
 }
 
 impl Bundle {
-    /// Makes one of these files; `manifest` needs no `format` and no `files` yet.
+    /// Creates a bundle of these files; `format` and `files` of `manifest` are filled in.
     ///
     /// # Errors
-    /// Returns an error if the manifest is wrong, a file is missing, or anything is too large.
+    /// Returns an error if the manifest is invalid, a file is missing, or anything is too large.
     pub fn new(manifest: Manifest, mut files: Vec<(BundleFile, String)>) -> Result<Self, BundleError> {
         files.sort_by_key(|(file, _)| *file);
         let named = files.iter().map(|(file, text)| ManifestFile {
@@ -74,7 +74,7 @@ impl Bundle {
             files: named.collect(),
             ..manifest
         };
-        // Read as a host reads it: what is written can be read.
+        // Parsed like on a host, so that only valid bundles are written.
         Self::parse(&encode(&manifest.to_json(), &files))
     }
 
@@ -123,7 +123,7 @@ impl Bundle {
             });
         }
         manifest.check_files(&files)?;
-        // Whatever two readers of tar could read in two ways is in no bundle.
+        // Nothing in a bundle may have two meanings for different readers of tar.
         if encode(text.as_bytes(), &files) != bytes || !files.is_sorted_by_key(|(file, _)| *file) {
             return Err(BundleError::NotCanonical);
         }
@@ -131,7 +131,7 @@ impl Bundle {
     }
 }
 
-/// Checks what an entry is, before its content is read.
+/// Checks the type and size of an entry before its content is read.
 fn check_entry(name: &str, header: &Header) -> Result<(), BundleError> {
     let name = name.to_owned();
     let kind = header.entry_type();
@@ -169,7 +169,7 @@ fn encode(manifest: &[u8], files: &[(BundleFile, String)]) -> Vec<u8> {
     builder.into_inner().expect("memory takes every byte")
 }
 
-/// Returns the header of a file: nothing of whoever built the bundle, so that the same files give the same bytes.
+/// Returns the header of a file. It contains nothing of the builder, so that the same files give the same bytes.
 pub(crate) fn header(name: &str, size: usize) -> Header {
     let mut header = Header::new_ustar();
     header.set_path(name).expect("a short plain name");

@@ -1,8 +1,8 @@
 //! Policy bundles: one signed archive with the policy, the suppressions and the known definitions of a fleet.
 //!
-//! Bytes to a [`VerifiedBundle`], and back. Nothing of a bundle is parsed before its signature was found right, and a
-//! bundle in which anything is wrong is refused whole. What the files mean is for `mcpmon-config`; where bundles come from
-//! and are kept is for the daemon.
+//! Parses and verifies bundles ([`VerifiedBundle`]), and writes and signs them ([`sign`]). No entry is parsed before
+//! the signature is verified, and a bundle with any mistake is refused as a whole. `mcpmon-config` compiles the files;
+//! the daemon fetches and keeps bundles.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

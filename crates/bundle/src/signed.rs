@@ -1,6 +1,6 @@
 //! Signed bundles: an archive whose last entry is a signature over all bytes of the archive without it.
 //!
-//! The entry has one length and one form, so that it is found, and compared, without parsing the archive.
+//! The entry has one length and one form, so that it is found and compared without parsing the archive.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
@@ -33,30 +33,30 @@ pub struct BundleId {
     pub digest: Digest,
 }
 
-/// A bundle whose signature was found right.
+/// A bundle whose signature was verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedBundle {
     /// The content.
     pub bundle: Bundle,
     /// The key that signed it.
     pub key: PublicKey,
-    /// The digest of its bytes, signature included: what `sha256sum` prints of the file.
+    /// The digest of its bytes, signature included, as `sha256sum` prints it for the file.
     pub digest: Digest,
 }
 
-/// The relation of a bundle to the one that was accepted last.
+/// The relation of a bundle to the last accepted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Succession {
-    /// It is the same.
+    /// It is the same bundle.
     Same,
-    /// It is newer, or the first.
+    /// It is newer, or there was none.
     Newer,
 }
 
 /// Signs the archive `unsigned`, as [`Bundle::to_tar`] writes it.
 ///
 /// # Errors
-/// Returns an error if it is no bundle.
+/// Returns an error if it is not a valid bundle.
 pub fn sign(unsigned: &[u8], key: &BundleKey) -> Result<Vec<u8>, BundleError> {
     if split(unsigned).is_ok() {
         return Err(BundleError::Signed);
@@ -68,10 +68,10 @@ pub fn sign(unsigned: &[u8], key: &BundleKey) -> Result<Vec<u8>, BundleError> {
 }
 
 impl VerifiedBundle {
-    /// Reads a signed bundle. Nothing of the archive is parsed before the signature is found right.
+    /// Reads a signed bundle. Nothing of the archive is parsed before the signature is verified.
     ///
     /// # Errors
-    /// Returns an error if it is signed with none of `keys`, or anything in it is wrong.
+    /// Returns an error if none of `keys` signed it, or anything in it is invalid.
     pub fn open(bytes: &[u8], keys: &[PublicKey]) -> Result<Self, BundleError> {
         if bytes.len() > MAX_BUNDLE_BYTES {
             return Err(BundleError::TooLarge);
@@ -91,7 +91,7 @@ impl VerifiedBundle {
         })
     }
 
-    /// Returns what it says of itself.
+    /// Returns the manifest.
     pub const fn manifest(&self) -> &Manifest {
         &self.bundle.manifest
     }
@@ -104,10 +104,10 @@ impl VerifiedBundle {
         }
     }
 
-    /// Checks that it is of the series `wanted`, where a host takes one only.
+    /// Checks that the bundle has the name `wanted`, if the host accepts one name only.
     ///
     /// # Errors
-    /// Returns an error if it is of another one, or of none.
+    /// Returns an error if it has another name, or none.
     pub fn check_name(&self, wanted: Option<&str>) -> Result<(), BundleError> {
         let found = self.manifest().name.as_deref();
         match wanted {
@@ -119,10 +119,10 @@ impl VerifiedBundle {
         }
     }
 
-    /// Checks that it may follow the one that was accepted last.
+    /// Checks that it may replace the last accepted one.
     ///
     /// # Errors
-    /// Returns an error if it is older, or another one with the same serial.
+    /// Returns an error if it is older, or has the same serial and another content.
     pub fn check_serial(&self, last: Option<BundleId>) -> Result<Succession, BundleError> {
         let id = self.id();
         match last {
@@ -142,7 +142,7 @@ impl VerifiedBundle {
     /// Checks that it is valid at `now`.
     ///
     /// # Errors
-    /// Returns an error if its time is over.
+    /// Returns an error if it has expired.
     pub fn check_expiry(&self, now: Timestamp) -> Result<(), BundleError> {
         match self.manifest().expires {
             Some(expires) if expires <= now => Err(BundleError::Expired {
@@ -170,7 +170,8 @@ fn split(bytes: &[u8]) -> Result<(&[u8], PublicKey, [u8; SIGNATURE_BYTES]), Bund
         .ok_or(BundleError::Unsigned)?;
     let (body, end) = bytes.split_at(start);
     let parsed = signature(end).ok_or(BundleError::Unsigned)?;
-    // One form only: what is not compared here could be another reader's entry.
+    // The trailer must have this one form: bytes that are not compared here could be an entry for another reader of
+    // tar.
     match trailer(&parsed.0, &parsed.1) == end {
         true => Ok((body, parsed.0, parsed.1)),
         false => Err(BundleError::Unsigned),
