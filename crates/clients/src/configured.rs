@@ -1,4 +1,4 @@
-//! Servers as clients' files configure them, to be read only: command or URL, and every text with its position.
+//! Servers in clients' configuration files, for reading only: the command or URL, and every text with its position.
 
 use std::path::{Path, PathBuf};
 
@@ -22,43 +22,43 @@ pub struct ConfiguredFile {
     pub client: &'static Client,
     /// Its path.
     pub path: PathBuf,
-    /// Its owner, in the sense of the table.
+    /// Its scope, as the table has it.
     pub scope: Scope,
     /// The project that it belongs to.
     pub project: Option<PathBuf>,
-    /// Its permission bits; none where it cannot be read.
+    /// Its permission bits; 0 if it cannot be read.
     pub mode: u32,
-    /// Its servers, in its order, or the reason why they are not known.
+    /// Its servers, in the order of the file, or the reason why they are unknown.
     pub servers: Result<Vec<ConfiguredServer>, FileTrouble>,
 }
 
 /// A server as a file configures it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredServer {
-    /// Members on the way to it; the last is its name.
+    /// The members from the root to the server; the last is its name.
     pub path: Vec<String>,
-    /// The id that it has behind mcpmon.
+    /// The id that mcpmon gives the server.
     pub id: ServerId,
     /// The position of its name.
     pub place: Place,
-    /// The way in which it is reached, without a wrapper of mcpmon.
+    /// How the server is reached; if it is wrapped, how mcpmon reaches it.
     pub transport: ConfiguredTransport,
-    /// True if mcpmon stands before it.
+    /// True if it is behind a wrapper of mcpmon.
     pub is_wrapped: bool,
     /// Its environment: name and value.
     pub env: Vec<(String, String)>,
     /// Its headers: name and value.
     pub headers: Vec<(String, String)>,
-    /// Its texts, those of nested lists and maps included.
+    /// Its texts, including those in nested lists and maps.
     pub texts: Vec<ConfiguredText>,
     /// The whole server as JSON.
     pub json: String,
 }
 
-/// The way in which a server is reached.
+/// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfiguredTransport {
-    /// Over pipes: these words are executed.
+    /// On stdio: these words are executed.
     Command(Vec<String>),
     /// Over the network.
     Url(String),
@@ -69,7 +69,7 @@ pub enum ConfiguredTransport {
 /// A text of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredText {
-    /// The way to it inside the server: `env.TOKEN`, `args[1]`.
+    /// The path inside the server: `env.TOKEN`, `args[1]`.
     pub path: String,
     /// The text.
     pub text: String,
@@ -87,12 +87,12 @@ pub struct Place {
 }
 
 impl ConfiguredServer {
-    /// Its name in the file.
+    /// Returns its name in the file.
     pub fn name(&self) -> &str {
         self.path.last().map_or("", String::as_str)
     }
 
-    /// The position of the text at `path`; of the server where there is none.
+    /// Returns the position of the text at `path`, or that of the server if there is no such text.
     #[must_use]
     pub fn place_of(&self, path: &str) -> Place {
         let text = self.texts.iter().find(|text| text.path == path);
@@ -121,10 +121,10 @@ pub fn configured_files(client: &'static Client, roots: &Roots, projects: &[Path
         .collect()
 }
 
-/// Reads the servers of a file in the form of a client's path: of tests and examples.
+/// Reads the servers in the text of a client's file, for tests and examples.
 ///
 /// # Errors
-/// The position at which the file cannot be read.
+/// Returns the position of a syntax error.
 pub fn parse_servers(bytes: &[u8], client: &'static Client) -> Result<Vec<ConfiguredServer>, SyntaxMistake> {
     let file = client.files.first().expect("every client has a file");
     configured_servers(bytes, FileForm { client, file })
@@ -161,7 +161,7 @@ fn server(entry: &ServerEntry<'_>, client: &Client, lines: &Lines<'_>) -> Config
     }
 }
 
-/// A wrapper before a server.
+/// A wrapper that was found, with the id in its arguments.
 #[derive(Debug, Default)]
 struct FoundWrapper {
     id: Option<ServerId>,
@@ -186,7 +186,7 @@ fn transport(transport: &ServerReach<'_>) -> (ConfiguredTransport, Option<FoundW
     }
 }
 
-/// The server behind a wrapper's words.
+/// Returns the server behind a wrapper, from the wrapper's words.
 fn unwrapped(words: &[String]) -> (ConfiguredTransport, FoundWrapper) {
     let option = |name: &str| {
         let before_command = words.iter().take_while(|word| *word != "--");
@@ -203,7 +203,7 @@ fn unwrapped(words: &[String]) -> (ConfiguredTransport, FoundWrapper) {
     (inner, FoundWrapper { id })
 }
 
-/// The members of a map of texts in a server.
+/// Returns the members of a map of texts in a server.
 fn pairs(server: &Node, name: &str) -> Vec<(String, String)> {
     let maps = server.members().iter().filter(|member| member.name == name);
     let members = maps.flat_map(|map| map.node.members());
@@ -212,7 +212,7 @@ fn pairs(server: &Node, name: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Adds every text of a node, with its way from the server.
+/// Adds every text of a node, with its path inside the server.
 fn collect(node: &Node, way: &str, lines: &Lines<'_>, texts: &mut Vec<ConfiguredText>) {
     match &node.kind {
         NodeKind::Text(text) => texts.push(ConfiguredText {
@@ -252,11 +252,11 @@ fn json(node: &Node) -> Value {
     }
 }
 
-/// The lines of a file, so that many positions are found in one reading.
+/// The lines of a file, so that finding many positions takes one pass.
 #[derive(Debug)]
 struct Lines<'b> {
     bytes: &'b [u8],
-    /// The beginning of each line.
+    /// The start of each line.
     starts: Vec<usize>,
 }
 
@@ -278,7 +278,7 @@ impl<'b> Lines<'b> {
     }
 }
 
-/// A directory in which a client looks for skills, and a skill in it.
+/// A skill of a client, and the project in which it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillPlace {
     /// The directory with the SKILL.md.
@@ -310,7 +310,7 @@ pub fn projects_below(directory: &Path) -> Vec<PathBuf> {
 }
 
 impl ConfiguredFile {
-    /// The position of a mistake in it, where that is the reason why its servers are not known.
+    /// Returns the position of the syntax error, if that is the reason why its servers are unknown.
     pub fn mistake(&self) -> Option<&SyntaxMistake> {
         match &self.servers {
             Err(FileTrouble::Malformed(mistake)) => Some(mistake),

@@ -1,5 +1,5 @@
-//! Putting the wrapper before a server's command, and taking it away again, byte by byte: only the spans of the command
-//! and the arguments change.
+//! Insertion of the wrapper before a server's command, and its removal, byte by byte: only the spans of the command and
+//! of the arguments change.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ use crate::{
     table::Format,
 };
 
-/// Words of the wrapper between its program and the original command.
+/// Number of the wrapper's words between its program and the original command.
 const WRAPPER_WORDS: usize = 4;
 
-/// One change of a text.
+/// One change of a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TextEdit {
     pub(crate) range: Range<usize>,
@@ -30,7 +30,7 @@ impl TextEdit {
     }
 }
 
-/// Returns `bytes` with these changes, which do not overlap.
+/// Returns `bytes` with these changes, which may not overlap.
 pub(crate) fn applied(bytes: &[u8], mut edits: Vec<TextEdit>) -> Vec<u8> {
     edits.sort_by_key(|edit| edit.range.start);
     let mut result = Vec::with_capacity(bytes.len());
@@ -44,24 +44,24 @@ pub(crate) fn applied(bytes: &[u8], mut edits: Vec<TextEdit>) -> Vec<u8> {
     result
 }
 
-/// The text of a server before it was wrapped and since.
+/// The texts of a server before and after it was wrapped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WrappedText {
-    /// Members on the way to the server; the last is its name.
+    /// The members from the root to the server; the last is its name.
     pub(crate) path: Vec<String>,
-    /// The command's text; without a text before where it is the first item of the arguments.
+    /// The command's text; there is no text before if the command is the first item of the arguments.
     command: TextChange,
     /// The arguments' text.
     arguments: TextChange,
-    /// The member that was inserted where there were no arguments.
+    /// The member that was inserted because there were no arguments.
     inserted: Option<String>,
-    /// The members of a server that was remote.
+    /// The original members of a remote server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) remote: Option<RemoteMembers>,
 }
 
 impl WrappedText {
-    /// Remembers a server that was remote, and the text of the program in its place.
+    /// Records a remote server, and the text of the program that replaces its URL.
     pub(crate) fn remote(path: &[String], program: &str, members: RemoteMembers) -> Self {
         Self {
             path: path.to_vec(),
@@ -81,7 +81,7 @@ impl WrappedText {
     }
 }
 
-/// A text, quotes and brackets included.
+/// A text before and after, with quotes and brackets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct TextChange {
     before: Option<String>,
@@ -96,7 +96,7 @@ pub(crate) struct EditedFile<'b> {
 }
 
 impl EditedFile<'_> {
-    /// Puts `program` as a wrapper before a command.
+    /// Inserts `program` as a wrapper before a command.
     pub(crate) fn wrap(
         self,
         start: &PlacedCommand<'_>,
@@ -148,13 +148,13 @@ impl EditedFile<'_> {
         (vec![command, edit], wrapped(before, change, inserted))
     }
 
-    /// Puts words before the first item of a list, or in the place of a null.
+    /// Inserts words before the first item of a list, or replaces a null by them.
     fn prepend(self, list: &Node, words: &[String]) -> (TextEdit, TextChange) {
         let range = list.range.clone();
         let before = Some(self.slice(&range));
         if list.kind == NodeKind::Null {
             let value = format!("[{}]", words.join(", "));
-            // Behind `args:` with nothing.
+            // After `args:` without a value, a space is needed.
             let gap = if range.is_empty() { " " } else { "" };
             let edit = TextEdit::new(range, format!("{gap}{value}"));
             let change = TextChange { before, after: value };
@@ -182,7 +182,7 @@ impl EditedFile<'_> {
         (TextEdit::new(at..at, text), change)
     }
 
-    /// Adds the member with the arguments: behind the command between brackets, on the line above where members have lines.
+    /// Inserts the member with the arguments: after the command in inline style, on the line above in block style.
     fn new_member(self, start: &PlacedCommand<'_>, command: &Node, value: &str) -> (TextEdit, String) {
         let (at, text) = self.beside(
             start.style,
@@ -194,8 +194,8 @@ impl EditedFile<'_> {
         (TextEdit::new(at..at, text.clone()), text)
     }
 
-    /// Position and text of a new member beside the one that begins at `name` and ends at `end`: behind it between brackets,
-    /// on the line above where members have lines.
+    /// Returns the position and text of a new member next to the one from `name` to `end`: after it in inline style, on
+    /// the line above in block style.
     pub(crate) fn beside(
         self,
         style: Style,
@@ -215,7 +215,7 @@ impl EditedFile<'_> {
         }
     }
 
-    /// A member as it is written.
+    /// Returns the text of a member.
     pub(crate) fn member(self, field: &str, value: &str) -> String {
         match self.format {
             Format::Json | Format::Jsonc => format!("{}: {value}", quoted(field)),
@@ -224,7 +224,7 @@ impl EditedFile<'_> {
         }
     }
 
-    /// Makes a wrapped server name `program`, wherever mcpmon was before.
+    /// Changes the path of mcpmon in a wrapped server to `program`.
     pub(crate) fn point(
         self,
         start: &PlacedCommand<'_>,
@@ -257,8 +257,8 @@ impl EditedFile<'_> {
         Some(edit)
     }
 
-    /// Takes the wrapper away. `kept` is what is known of the time before; without it, or where a client or a person
-    /// changed the server since, the command is taken from the wrapper's arguments.
+    /// Removes the wrapper. `kept` has the original texts; without it, or if a client or a person has changed the
+    /// server since, the command is taken from the wrapper's arguments.
     pub(crate) fn unwrap(self, start: &PlacedCommand<'_>, kept: Option<&WrappedText>) -> Vec<TextEdit> {
         let Some(arguments) = &start.arguments else {
             return Vec::new();
@@ -287,7 +287,7 @@ impl EditedFile<'_> {
         }
     }
 
-    /// The texts of the time before, where nobody changed those that were written.
+    /// Restores the original texts, if the texts that were written have not been changed.
     fn restore(
         self,
         start: &PlacedCommand<'_>,
@@ -325,14 +325,14 @@ impl EditedFile<'_> {
         Some(edits)
     }
 
-    /// Removes the first items of a list that has more.
+    /// Removes the first `count` items of a longer list.
     fn remove_first(self, items: &[PlacedItem], count: usize) -> Option<TextEdit> {
         let range = items.first()?.start..items.get(count)?.start;
         Some(TextEdit::new(range, ""))
     }
 
     fn empty(self, list: &Node) -> TextEdit {
-        // A line that begins with the bracket would have to be indented.
+        // A line may not begin with the bracket without indentation.
         let text = match list.style {
             Style::Inline => "[]",
             Style::Block => " []",
@@ -340,8 +340,8 @@ impl EditedFile<'_> {
         TextEdit::new(list.range.clone(), text)
     }
 
-    /// Takes the member of arguments away: its line where members have lines, else with the comma before it and no
-    /// comment. Where that is not possible, the list is left empty.
+    /// Removes the member with the arguments: its line in block style, and the comma before it without comments
+    /// otherwise. If that is not possible, the list is left empty.
     pub(crate) fn remove_member(
         self,
         start: &PlacedCommand<'_>,
@@ -374,8 +374,8 @@ impl EditedFile<'_> {
         }
     }
 
-    /// The comma between a command and the arguments behind it, where only white space and comments of one line stand
-    /// beside it.
+    /// Returns the position of the comma between a command and the arguments after it, if there is nothing but white
+    /// space before the comma.
     fn comma_between(self, command: usize, arguments: usize) -> Option<usize> {
         let between = self.bytes.get(command..arguments)?;
         let comma = between.iter().position(|byte| *byte == b',')?;
@@ -383,7 +383,7 @@ impl EditedFile<'_> {
         is_gap.then_some(command + comma)
     }
 
-    /// A text as it may stand in a list: as it is written, where words are written alike everywhere.
+    /// Returns a text as an item of a list: unchanged if the format writes texts identically everywhere.
     pub(crate) fn literal(self, node: &Node) -> String {
         match self.format {
             Format::Json | Format::Jsonc | Format::Toml => self.slice(&node.range),
@@ -391,7 +391,7 @@ impl EditedFile<'_> {
         }
     }
 
-    /// Start of a member on a line of its own: of the keys before a dot, too.
+    /// Returns the start of a member on its line, including keys before a dot.
     fn member_start(self, name: usize) -> usize {
         if self.format != Format::Toml {
             return name;
@@ -404,7 +404,7 @@ impl EditedFile<'_> {
             .count()
     }
 
-    /// Start of a line, behind a byte order mark.
+    /// Returns the start of a line, after a byte order mark.
     fn line_start(self, at: usize) -> usize {
         let end = self.bytes[..at].iter().rposition(|byte| *byte == b'\n');
         match end {
@@ -414,7 +414,7 @@ impl EditedFile<'_> {
         }
     }
 
-    /// End of a line, and the indentation of the text at `at`: a dash before it counts as a space.
+    /// Returns a line break, and the indentation of the text at `at`: a dash before the text counts as a space.
     fn line_before(self, at: usize) -> String {
         let before = String::from_utf8_lossy(&self.bytes[self.line_start(at)..at]);
         let indent = before.chars().map(|character| match character {
@@ -442,14 +442,14 @@ impl TextChange {
     }
 }
 
-/// A text between double quotes: JSON, TOML and YAML agree about these.
+/// Returns a text in double quotes, in the form that JSON, TOML and YAML share.
 pub(crate) fn quoted(text: &str) -> String {
     let mut literal = String::with_capacity(text.len() + 2);
     quote_into(text, &mut literal);
     literal.replace('\u{7f}', "\\u007f")
 }
 
-/// The white space before a value or a name, from the last end of a line on; a space where there is none.
+/// Returns the white space before a value or a name, from the last line break on; a space if there is none.
 pub(crate) fn gap_before(bytes: &[u8], at: usize) -> &str {
     let is_gap = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = bytes[..at]

@@ -1,4 +1,4 @@
-//! One file of a client: read whole, and replaced at once or not at all.
+//! A file of a client: it is read as a whole, and replaced atomically.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -9,18 +9,18 @@ use std::{
 
 use nix::fcntl::OFlag;
 
-/// Largest file, in bytes: Claude Code keeps histories beside its servers.
+/// Largest file, in bytes: Claude Code keeps histories in the file with its servers.
 const MAX_FILE: u64 = 64 << 20;
-/// Mode bit of directories in which only owners remove files.
+/// Mode bit of directories in which only the owner of a file can remove it.
 const STICKY: u32 = 0o1000;
 
-/// Mode bit of files that their owner may write.
+/// Mode bit of files that their owner can write.
 const OWNER_WRITE: u32 = 0o200;
 
 /// A file as it was read.
 #[derive(Debug)]
 pub(crate) struct Original {
-    /// Its path, past all links.
+    /// Its path, with links resolved.
     path: PathBuf,
     pub(crate) bytes: Vec<u8>,
     mode: u32,
@@ -28,31 +28,31 @@ pub(crate) struct Original {
     group: u32,
 }
 
-/// The reason for which a file is left as it is.
+/// The reason why a file is left unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file cannot be read.
     #[error("it cannot be read")]
     Read(#[source] io::Error),
-    /// A directory, pipe or device.
+    /// The path is a directory, pipe or device.
     #[error("it is no regular file")]
     NotAFile,
-    /// Over 64 MiB.
+    /// The file is larger than 64 MiB.
     #[error("it is larger than 64 MiB")]
     TooLarge,
-    /// Somebody else's: the new file would be ours.
+    /// The file belongs to another user; the new file would belong to this one.
     #[error("it belongs to user {owner}: run `sudo -u '#{owner}' mcpmon setup`")]
     Foreign {
         /// The owner.
         owner: u32,
     },
-    /// Its owner may not write it: somebody meant it to stay as it is.
+    /// The file is read-only for its owner, which may be intended.
     #[error("it is read-only: run `chmod u+w {path}`, or change it where it is made", path = .path.display())]
     ReadOnly {
         /// The file.
         path: PathBuf,
     },
-    /// Root would write where another user says what is written to.
+    /// Root would write to a path that another user can redirect.
     #[error(
         "{path} can be changed by user {owner}, who could lead root to another file: run `sudo -u '#{owner}' mcpmon setup`",
         path = .path.display()
@@ -63,13 +63,13 @@ pub enum FileError {
         /// The owner.
         owner: u32,
     },
-    /// Root would write where everybody, or a group, says what is written to.
+    /// Root would write to a path that everyone, or a group, can redirect.
     #[error("{path} can be changed by others, who could lead root to another file: run `chmod go-w {path}`", path = .path.display())]
     Open {
         /// A directory on the way to the file.
         path: PathBuf,
     },
-    /// A client wrote to it meanwhile.
+    /// The file changed since it was read.
     #[error("it was changed meanwhile: run the command again")]
     Changed,
     /// The file cannot be replaced.
@@ -78,7 +78,7 @@ pub enum FileError {
 }
 
 impl Original {
-    /// Reads the file that `path` leads to, as this user.
+    /// Reads the file at `path` for a change by this user.
     pub(crate) fn read(path: &Path, user: u32) -> Result<Self, FileError> {
         let real = path.canonicalize().map_err(FileError::Read)?;
         if user == 0 {
@@ -88,7 +88,8 @@ impl Original {
         Self::open(real)
     }
 
-    /// Reads the file that `path` leads to, which is not to be changed: whoever could exchange it learns nothing by it.
+    /// Reads the file at `path`, which is not to be changed, without the checks for a change: an attacker who could replace
+    /// it would gain nothing.
     pub(crate) fn read_only(path: &Path) -> Result<Self, FileError> {
         Self::open(path.canonicalize().map_err(FileError::Read)?)
     }
@@ -114,12 +115,12 @@ impl Original {
         })
     }
 
-    /// Its permission bits.
+    /// Returns its permission bits.
     pub(crate) const fn mode(&self) -> u32 {
         self.mode
     }
 
-    /// Checks that this user may change it: a file that others own, or that is read-only on purpose, is left.
+    /// Checks that this user may change the file: files of others and read-only files are left unchanged.
     pub(crate) fn check_writable(&self, user: u32) -> Result<(), FileError> {
         if self.owner != user {
             return Err(FileError::Foreign { owner: self.owner });
@@ -132,7 +133,7 @@ impl Original {
         }
     }
 
-    /// Removes it, unless somebody else wrote to it meanwhile.
+    /// Removes the file, unless it was changed meanwhile.
     pub(crate) fn remove(&self, user: u32) -> Result<(), FileError> {
         self.check_writable(user)?;
         match Self::read(&self.path, user)?.bytes == self.bytes {
@@ -141,7 +142,7 @@ impl Original {
         }
     }
 
-    /// Puts `bytes` in its place, with the same mode and owner, unless somebody else wrote to it meanwhile.
+    /// Replaces the content by `bytes`, with the same mode and owner, unless the file was changed meanwhile.
     pub(crate) fn replace(&self, bytes: &[u8], user: u32) -> Result<(), FileError> {
         self.check_writable(user)?;
         let unchanged = || match Self::read(&self.path, user) {
@@ -157,10 +158,10 @@ impl Original {
     }
 }
 
-/// Replaces a file that was `before`, at once or not at all.
+/// Replaces a file atomically if its content is `before`.
 ///
 /// # Errors
-/// [`FileError`]; [`FileError::Changed`] where the file is another one.
+/// Returns a [`FileError`]; [`FileError::Changed`] if the content is another one.
 pub fn replace_file(path: &Path, before: &[u8], after: &[u8], user: u32) -> Result<(), FileError> {
     let original = Original::read(path, user)?;
     match original.bytes == before {
@@ -169,14 +170,14 @@ pub fn replace_file(path: &Path, before: &[u8], after: &[u8], user: u32) -> Resu
     }
 }
 
-/// The access rights of a new file.
+/// Mode and group of a new file.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     mode: u32,
     group: Option<u32>,
 }
 
-/// Makes a file that only this user may read, where there is none.
+/// Creates a file that only this user may read, if there is none.
 pub(crate) fn create_private(path: &Path, bytes: &[u8], user: u32) -> Result<(), FileError> {
     let directory = path
         .parent()
@@ -201,7 +202,7 @@ pub(crate) fn create_private(path: &Path, bytes: &[u8], user: u32) -> Result<(),
     })
 }
 
-/// Writes a file that only this user may read, whole or not at all.
+/// Writes a file that only this user may read, atomically.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let access = Access {
         mode: 0o600,
@@ -224,7 +225,7 @@ fn write(
         .and_then(|()| last_check())
         .and_then(|()| fs::rename(&temporary, path).map_err(FileError::Write));
     if written.is_err() {
-        // It may never have been made.
+        // The temporary file may not exist.
         drop(fs::remove_file(&temporary));
         return written;
     }
@@ -234,7 +235,7 @@ fn write(
 }
 
 fn fill(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
-    // A process of the same number may have ended before it could rename its file.
+    // A process with the same number may have ended before it renamed its file.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
@@ -247,7 +248,7 @@ fn fill(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     {
         std::os::unix::fs::fchown(&file, None, Some(group))?;
     }
-    // After the change of group, which clears bits.
+    // After the change of the group, which clears mode bits.
     file.set_permissions(fs::Permissions::from_mode(access.mode))?;
     file.sync_all()
 }
@@ -263,7 +264,7 @@ fn contents(file: File) -> Result<Vec<u8>, FileError> {
     }
 }
 
-/// Checks that only root decides which file is at `path`: links of others would decide what root overwrites.
+/// Checks that only root decides which file is at `path`: a link of another user could lead root to another file.
 fn check_way(path: &Path) -> Result<(), FileError> {
     let path = std::path::absolute(path).map_err(FileError::Read)?;
     for part in path.ancestors() {

@@ -1,5 +1,5 @@
-//! Ledger of changed files, by which they can be restored: the former state of each server, and a copy of
-//! every file from before its first change. Both may hold secrets, and are readable only by this user.
+//! The ledger of changed files, from which they can be restored: the original text of each server, and a copy of every
+//! file before its first change. Both may contain secrets, and only this user may read them.
 
 use std::{
     collections::BTreeMap,
@@ -22,12 +22,12 @@ use crate::{
     settings::RecordedSetting,
 };
 
-/// Format of the file.
+/// Version of the format.
 const VERSION: u32 = 1;
 const LEDGER: &str = "setup.json";
 const LOCK: &str = "setup.lock";
 
-/// The memory of all files, for as long as nobody else changes it.
+/// The records of all files; locked while they are changed.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     directory: PathBuf,
@@ -48,29 +48,29 @@ struct LedgerContents {
 pub(crate) struct ChangedFile {
     pub(crate) client: String,
     pub(crate) project: Option<PathBuf>,
-    /// Digest of what it was before its servers were wrapped.
+    /// Digest of the file before its servers were wrapped.
     pub(crate) original: String,
-    /// Name of the copy beside the ledger.
+    /// Name of the copy in the directory of the ledger.
     pub(crate) backup: String,
     pub(crate) servers: Vec<WrappedText>,
 }
 
-/// A file into which settings were put.
+/// A file to which settings were added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChangedSettings {
     pub(crate) client: String,
-    /// Digest of what it was before its first setting.
+    /// Digest of the file before its first setting.
     pub(crate) original: String,
-    /// Name of the copy beside the ledger; `None` of a file that was made.
+    /// Name of the copy in the directory of the ledger; `None` if the file was created.
     pub(crate) backup: Option<String>,
-    /// The values that were put in, the latest last.
+    /// The values that were added, the latest last.
     pub(crate) settings: Vec<RecordedSetting>,
 }
 
 /// The reason why the ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// Another `mcpmon setup` is at it.
+    /// Another `mcpmon setup` has locked the ledger.
     #[error("another `mcpmon setup` is running")]
     Busy,
     /// The file or its directory cannot be used.
@@ -78,16 +78,16 @@ pub enum LedgerError {
     Io {
         /// The path.
         path: PathBuf,
-        /// Cause.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The ledger is not as it was written.
+    /// The ledger is not valid JSON of this form.
     #[error("cannot understand {path}: move it away, and what was wrapped is still recognised by its form", path = .path.display())]
     Malformed {
         /// The path.
         path: PathBuf,
-        /// Cause.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
@@ -104,14 +104,14 @@ pub enum LedgerError {
     Write {
         /// The path.
         path: PathBuf,
-        /// Cause.
+        /// The cause.
         #[source]
         source: FileError,
     },
 }
 
 impl Ledger {
-    /// Reads the ledger in `directory`; nothing is made.
+    /// Reads the ledger in `directory`; nothing is created.
     pub(crate) fn read(directory: &Path) -> Result<Self, LedgerError> {
         Ok(Self {
             directory: directory.to_owned(),
@@ -120,7 +120,7 @@ impl Ledger {
         })
     }
 
-    /// Reads the ledger in order to change it.
+    /// Locks and reads the ledger for a change.
     pub(crate) fn lock(directory: &Path) -> Result<Self, LedgerError> {
         let unusable = |path: &Path| {
             let path = path.to_owned();
@@ -157,7 +157,7 @@ impl Ledger {
         self.contents.files.get(path)
     }
 
-    /// The projects whose files were changed.
+    /// Returns the projects whose files were changed.
     pub(crate) fn projects(&self) -> impl Iterator<Item = &PathBuf> {
         self.contents
             .files
@@ -170,7 +170,7 @@ impl Ledger {
         self.directory.join(&changed.backup)
     }
 
-    /// Copies a file before its first change; the copy's name.
+    /// Copies a file before its first change, and returns the name of the copy.
     pub(crate) fn back_up(&self, path: &Path, bytes: &[u8]) -> Result<String, LedgerError> {
         let place = Digest::of(path.as_os_str().as_encoded_bytes()).short(8);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -183,13 +183,13 @@ impl Ledger {
         Ok(backup)
     }
 
-    /// Remembers a file.
+    /// Records a changed file.
     pub(crate) fn set(&mut self, path: PathBuf, changed: ChangedFile) -> Result<(), LedgerError> {
         self.contents.files.insert(path, changed);
         self.save()
     }
 
-    /// Forgets a file.
+    /// Removes the record of a file.
     pub(crate) fn forget(&mut self, path: &Path) -> Result<(), LedgerError> {
         match self.contents.files.remove(path) {
             Some(_) => self.save(),
@@ -202,7 +202,7 @@ impl Ledger {
         self.contents.settings.get(path)
     }
 
-    /// The files into which settings were put.
+    /// Returns the files to which settings were added.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (&PathBuf, &ChangedSettings)> {
         self.contents.settings.iter()
     }
@@ -212,7 +212,7 @@ impl Ledger {
         changed.backup.as_ref().map(|backup| self.directory.join(backup))
     }
 
-    /// Remembers the settings in a file.
+    /// Records the settings in a file.
     pub(crate) fn set_settings(
         &mut self,
         path: PathBuf,
@@ -222,7 +222,7 @@ impl Ledger {
         self.save()
     }
 
-    /// Forgets the settings in a file.
+    /// Removes the record of the settings in a file.
     pub(crate) fn forget_settings(&mut self, path: &Path) -> Result<(), LedgerError> {
         match self.contents.settings.remove(path) {
             Some(_) => self.save(),
@@ -230,7 +230,7 @@ impl Ledger {
         }
     }
 
-    /// Removes the copy of a file that is as it was, unless its servers have the same.
+    /// Removes the copy of a restored file, unless the record of its servers needs it.
     pub(crate) fn remove_settings_backup(&self, changed: &ChangedSettings) -> Result<(), LedgerError> {
         let is_of_servers = |backup: &String| self.contents.files.values().any(|file| file.backup == *backup);
         match changed.backup.as_ref().filter(|backup| !is_of_servers(backup)) {
@@ -239,7 +239,7 @@ impl Ledger {
         }
     }
 
-    /// Removes the copy of a file that is as it was, unless its settings have the same.
+    /// Removes the copy of a restored file, unless the record of its settings needs it.
     pub(crate) fn remove_backup(&self, changed: &ChangedFile) -> Result<(), LedgerError> {
         let mut settings = self.contents.settings.values();
         if settings.any(|other| other.backup.as_ref() == Some(&changed.backup)) {

@@ -1,10 +1,9 @@
-//! Clients: one table of the programs that start MCP servers, and edits of the files in which they keep them.
+//! Clients: the table of the programs that start MCP servers, and edits of the files in which they configure them.
 //!
-//! `table` holds what differs between clients; its data is `clients.toml`, from which the detection, too, takes process
-//! names and protected files. `syntax` reads JSON, TOML and YAML with the
-//! position of every value, `servers`, `edit` and `plan` derive the new text of one file from bytes alone, and `configured` reads
-//! what stands in one. `locate`,
-//! `file`, `ledger` and `setup` do the input and output. The crate knows no daemon and no policy.
+//! `table` describes how clients differ; its data is `clients.toml`, from which detection also takes process names and
+//! protected files. `syntax` parses JSON, TOML and YAML with the position of every value. `servers`, `edit` and `plan`
+//! derive the new text of a file from bytes alone, and `configured` reads the servers in one. `locate`, `file`,
+//! `ledger` and `setup` do the input and output. This crate knows nothing of the daemon and the policy.
 
 mod configured;
 mod edit;

@@ -1,4 +1,4 @@
-//! The configuration files of clients that exist.
+//! The existing configuration files of clients.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,17 +12,17 @@ use crate::{
     table::{CLIENTS, Client, PathStart, Scope, path_variables},
 };
 
-/// Names below one place that are looked at; plugins bring whole repositories.
+/// Most directory entries that are examined below one place: plugins contain whole repositories.
 const MAX_LOOKED_AT: usize = 50_000;
-/// Directories that `**` goes down.
+/// Most levels of directories that `**` matches.
 const MAX_DEPTH: usize = 8;
-/// Directories in which no client keeps servers.
+/// Directories in which no client has servers.
 const SKIPPED: [&str; 2] = [".git", "node_modules"];
 
-/// The directories at which the paths of the table begin.
+/// The directories in which the paths of the table begin.
 #[derive(Clone, Debug)]
 pub struct Roots {
-    /// The home.
+    /// The user's home directory.
     pub home: PathBuf,
     /// Absolute paths in environment variables that the table names.
     pub variables: BTreeMap<String, PathBuf>,
@@ -31,7 +31,7 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// Reads those of this process; `None` where it has no home.
+    /// Returns the directories of this process. Returns `None` if there is no home directory.
     pub fn of_process() -> Option<Self> {
         let directory = |name: &str| {
             env::var_os(name)
@@ -48,7 +48,8 @@ impl Roots {
         })
     }
 
-    /// The owner of the home, where that is somebody else than `user`: what was made there would not be theirs.
+    /// Returns the owner of the home directory, if that is not `user`: files that are created there would belong to
+    /// `user`.
     pub fn owner_other_than(&self, user: u32) -> Option<u32> {
         let owner = fs::metadata(&self.home).ok()?.uid();
         (owner != user).then_some(owner)
@@ -93,13 +94,13 @@ pub(crate) fn files(client: &'static Client, roots: &Roots, projects: &[PathBuf]
     found
 }
 
-/// The path of a file of settings, which stands once for a user.
+/// Returns the path of a file of settings, which exists once for each user.
 pub(crate) fn setting_path(path: &str, roots: &Roots) -> Option<PathBuf> {
     let (start, rest) = PathStart::parse(path)?;
     base(start, roots).map(|base| base.join(rest))
 }
 
-/// Returns whether a client has left a file or directory of its own on this host.
+/// Returns whether there is a file or directory of a client on this host.
 pub fn is_present(client: &'static Client, roots: &Roots, projects: &[PathBuf]) -> bool {
     let hooks = client.hooks.iter().map(|hooks| &hooks.path);
     let mut settings = hooks.chain(client.models.iter().flat_map(|address| &address.paths));
@@ -110,7 +111,7 @@ pub fn is_present(client: &'static Client, roots: &Roots, projects: &[PathBuf]) 
     settings.any(is_there) || !files(client, roots, projects).is_empty()
 }
 
-/// Lists the directories in which a client looks for skills and that exist, each with its project.
+/// Lists the existing directories of a client's skills, each with its project.
 pub(crate) fn skill_directories(
     client: &'static Client,
     roots: &Roots,
@@ -137,8 +138,8 @@ pub(crate) fn skill_directories(
     found
 }
 
-/// Lists the directories with a SKILL.md, sorted. Links of the first level are followed: installers put a skill at one
-/// place and links to it at others.
+/// Lists the directories with a SKILL.md, sorted. Links in `directory` itself are followed, because installers put a
+/// skill in one place and link to it from others.
 pub(crate) fn skills_below(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     if is_skill(directory) {
@@ -163,7 +164,7 @@ pub(crate) fn skills_below(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Lists the directories in which clients would find files of a project, sorted: `directory` first, whatever is in it.
+/// Lists the directories in which clients would find files of a project, sorted; `directory` always comes first.
 pub(crate) fn projects_below(directory: &Path) -> Vec<PathBuf> {
     let of_projects = |path: &'static String| {
         let (start, rest) = PathStart::parse(path)?;
@@ -200,10 +201,10 @@ pub(crate) fn projects_below(directory: &Path) -> Vec<PathBuf> {
 
 /// The file that makes a directory a skill.
 const SKILL: &str = "SKILL.md";
-/// Directories below a directory of skills in which skills are looked for.
+/// Levels of directories in which skills are searched for.
 const MAX_SKILL_DEPTH: usize = 4;
 
-/// Whether links to directories count as directories.
+/// How links to directories are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Links {
     Follow,
@@ -226,7 +227,7 @@ fn subdirectories(directory: &Path, links: Links) -> impl Iterator<Item = PathBu
     })
 }
 
-/// The directory at which a path begins; `None` for one of each project.
+/// Returns the directory in which a path begins; `None` for a path in each project.
 fn base(start: PathStart<'_>, roots: &Roots) -> Option<PathBuf> {
     match start {
         PathStart::Home => Some(roots.home.clone()),
@@ -239,7 +240,7 @@ fn base(start: PathStart<'_>, roots: &Roots) -> Option<PathBuf> {
     }
 }
 
-/// Adds the files below `directory` that a path of the table names. A directory that cannot be listed has none.
+/// Adds the files below `directory` that match a path of the table. A directory that cannot be listed counts as empty.
 fn matching(directory: &Path, steps: &[&str], budget: &mut usize, found: &mut Vec<PathBuf>) {
     let Some((step, rest)) = steps.split_first() else {
         return;
@@ -260,7 +261,7 @@ fn matching(directory: &Path, steps: &[&str], budget: &mut usize, found: &mut Ve
     }
 }
 
-/// The entries of a directory whose names begin and end like this.
+/// Lists the entries of a directory whose names begin with `prefix` and end with `suffix`.
 fn listed(directory: &Path, prefix: &str, suffix: &str, budget: &mut usize) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else {
         return Vec::new();
@@ -289,7 +290,7 @@ fn below(directory: &Path, depth: usize, rest: &[&str], budget: &mut usize, foun
             return;
         }
         *budget -= 1;
-        // Links could lead round in circles, or out of the place.
+        // Links could form circles, or lead elsewhere.
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_directory && !SKIPPED.iter().any(|skipped| entry.file_name() == *skipped) {
             below(&entry.path(), depth - 1, rest, budget, found);
@@ -301,7 +302,7 @@ fn below(directory: &Path, depth: usize, rest: &[&str], budget: &mut usize, foun
 mod tests {
     use super::*;
 
-    /// Makes every file that the table can name, with `x` for each star.
+    /// Returns an example for a path of the table, with `x` for each star.
     fn example(path: &str) -> String {
         path.replace("**", "x/y").replace('*', "x")
     }

@@ -1,4 +1,5 @@
-//! Plan for one file. Pure: the bytes and the ledger's record go in, new bytes and a new record come out.
+//! The plan for one file, without input and output: bytes and the ledger's record go in, new bytes and a new record
+//! come out.
 
 use mcpmon_model::ServerId;
 
@@ -9,10 +10,10 @@ use crate::{
     table::{Client, ConfigFile},
 };
 
-/// Id of a server whose name has no character that ids can have.
+/// Id of a server whose name has no character that is allowed in ids.
 const NAMELESS: &str = "server";
 
-/// The reason for which the wrapper of a remote server stays.
+/// The reason why the wrapper of a remote server is kept.
 const EDITED_REMOTE: &str =
     "its wrapper of a URL was edited: put the URL back by hand, from the copy of the file";
 
@@ -23,14 +24,14 @@ pub(crate) struct FileForm {
     pub(crate) file: &'static ConfigFile,
 }
 
-/// The change wanted for every server.
+/// The state that is wanted for every server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish<'a> {
-    /// This program as a wrapper before it.
+    /// Wrapped by this program, if it is started by a command.
     Wrap(&'a str),
-    /// The same, also in the place of URLs.
+    /// Wrapped by this program, also if it is reached by a URL.
     WrapAll(&'a str),
-    /// No wrapper of ours.
+    /// Not wrapped by `mcpmon setup`.
     Unwrap,
 }
 
@@ -39,56 +40,56 @@ pub(crate) enum Wish<'a> {
 pub(crate) struct FilePlan {
     pub(crate) servers: Vec<PlannedServer>,
     pub(crate) text: Vec<u8>,
-    /// The former state of the wrapped servers.
+    /// The original texts of the wrapped servers.
     pub(crate) kept: Vec<WrappedText>,
 }
 
 /// The plan for a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedServer {
-    /// Members on the way to it; the last is its name.
+    /// The members from the root to the server; the last is its name.
     pub path: Vec<String>,
     /// Line of its name, from 1.
     pub line: usize,
     /// The outcome.
     pub outcome: Outcome,
-    /// Its URL, where the client or our wrapper reaches it by one.
+    /// Its URL, if the client or mcpmon's wrapper reaches it by one.
     pub url: Option<String>,
-    /// Command and arguments, where it has them.
+    /// Command and arguments, if it has them.
     pub before: Vec<String>,
-    /// The same afterwards, where that differs.
+    /// Command and arguments after the change, if they differ.
     pub after: Vec<String>,
 }
 
-/// The outcome for a server, or the reason why nothing is done.
+/// The outcome for a server, or the reason why it is not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The server is to be wrapped.
     Wrap,
-    /// Its wrapper is told where mcpmon lies now.
+    /// The path of mcpmon in its wrapper is to be updated.
     Update,
     /// The server is to be unwrapped.
     Unwrap,
     /// The server is wrapped already.
     Wrapped,
-    /// The server is wrapped in another way than ours, and left alone.
+    /// The server is wrapped, but not in the form of `mcpmon setup`, and is left unchanged.
     ByHand,
-    /// The server is not wrapped, and shall not be.
+    /// The server is not wrapped, and is not to be wrapped.
     Bare,
     /// The server is reached over the network.
     Remote,
-    /// Nobody can tell how it is started.
+    /// It is unclear how the server is started.
     Unclear(&'static str),
 }
 
 impl Outcome {
-    /// Returns whether the file changes for it.
+    /// Returns whether the file changes for this server.
     pub const fn changes(self) -> bool {
         matches!(self, Self::Wrap | Self::Update | Self::Unwrap)
     }
 }
 
-/// Plans one file.
+/// Plans the changes of one file.
 pub(crate) fn plan(
     bytes: &[u8],
     form: FileForm,
@@ -211,7 +212,7 @@ fn changes(
     }
 }
 
-/// The paths of mcpmon, now and when the server was wrapped.
+/// Returns the paths of mcpmon now and when the server was wrapped.
 fn programs(known: Option<&WrappedText>, wish: Wish<'_>) -> [String; 2] {
     let now = match wish {
         Wish::Wrap(program) | Wish::WrapAll(program) => program,
@@ -223,7 +224,7 @@ fn programs(known: Option<&WrappedText>, wish: Wish<'_>) -> [String; 2] {
     ]
 }
 
-/// Command and arguments afterwards.
+/// Returns command and arguments after the change.
 fn after(planned: &PlannedServer, wish: Wish<'_>) -> Vec<String> {
     let before = planned.before.iter().cloned();
     match (planned.outcome, wish) {
@@ -240,7 +241,7 @@ fn after(planned: &PlannedServer, wish: Wish<'_>) -> Vec<String> {
     }
 }
 
-/// A server's name as an id: without the characters that ids cannot have.
+/// Converts a server's name to an id, by replacing characters that ids cannot have.
 pub(crate) fn server_id(path: &[String]) -> String {
     let name = path.last().map_or("", String::as_str);
     let allowed = |character: char| match ServerId::new(character) {

@@ -1,8 +1,8 @@
-//! Servers that a client reaches by a URL, and the wrapper that speaks to the URL in its place.
+//! Servers that a client reaches by a URL, and the wrapper that replaces the URL.
 //!
-//! The member with the URL becomes the command, the kind of the server becomes that of a started one, and the headers become
-//! variables of its environment, because a command line is visible to every user. Each of these members is kept as it was
-//! written, so that undoing puts the same bytes back.
+//! The member with the URL becomes the command, the kind of the server becomes that of a started one, and the headers
+//! become environment variables, because every user can read a command line. The original text of each of these members
+//! is kept, so that undoing restores the same bytes.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,11 @@ use crate::{
     table::MemberNames,
 };
 
-/// The beginning of the variables that hold headers.
+/// Prefix of the variables with headers.
 const VARIABLE_PREFIX: &str = "MCPMON_HEADER_";
-/// The transport of 2024-11-05, as its kind is called everywhere.
+/// The name of the transport of 2024-11-05 in all clients.
 const SSE: &str = "sse";
-/// Parts of the names of members by which a client authenticates, or changes its requests, in ways of its own.
+/// Parts of the names of members by which a client authenticates or changes its requests in its own way.
 const OWN_WAYS: [&str; 6] = ["auth", "cert", "header", "request", "tls", "token"];
 
 /// A server that is reached by a URL.
@@ -35,14 +35,14 @@ pub(crate) struct RemoteEntry<'n> {
     pub(crate) args: Option<&'n PlacedMember>,
     /// The member that would hold the environment of a command.
     pub(crate) env: Option<&'n PlacedMember>,
-    /// Style of the map that has the URL.
+    /// Style of the map with the URL.
     pub(crate) style: Style,
     pub(crate) fields: &'n MemberNames,
-    /// The reason for which no wrapper can take its place.
+    /// The reason why it cannot be wrapped.
     pub(crate) obstacle: Option<&'static str>,
 }
 
-/// The members of a remote server before it was wrapped.
+/// The original members of a remote server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RemoteMembers {
     /// The member with the URL.
@@ -53,7 +53,7 @@ pub(crate) struct RemoteMembers {
     headers: Option<String>,
 }
 
-/// A header, and the variable that holds it.
+/// A header, and its variable.
 #[derive(Debug)]
 struct EnvHeader<'n> {
     name: &'n str,
@@ -61,7 +61,7 @@ struct EnvHeader<'n> {
     value: &'n Node,
 }
 
-/// Returns the reason for which no wrapper can take the place of a remote server.
+/// Returns the reason why a remote server cannot be wrapped, if there is one.
 pub(crate) fn obstacle(server: &Node, remote: &RemoteEntry<'_>) -> Option<&'static str> {
     let text = |member: &PlacedMember| match member.node.is_shared || member.node.style == Style::Block {
         true => None,
@@ -159,7 +159,7 @@ impl<'n> RemoteEntry<'n> {
 }
 
 impl EditedFile<'_> {
-    /// Puts `program` as a wrapper in the place of a URL.
+    /// Replaces a URL by `program` as a wrapper.
     pub(crate) fn wrap_remote(
         self,
         remote: &RemoteEntry<'_>,
@@ -223,8 +223,8 @@ impl EditedFile<'_> {
         (edits, WrappedText::remote(path, &words[0], members))
     }
 
-    /// Puts the URL, the kind and the headers back in the place of a wrapper; `None` where the server was edited in a way
-    /// that leaves no place for them.
+    /// Restores the URL, the kind and the headers in place of a wrapper. Returns `None` if the server was edited so
+    /// that they cannot be put back.
     pub(crate) fn unwrap_remote(
         self,
         start: &PlacedCommand<'_>,

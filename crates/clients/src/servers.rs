@@ -1,4 +1,4 @@
-//! The servers of a parsed file, and the command or the URL of each.
+//! The servers in a parsed file, and the command or URL of each.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -8,49 +8,49 @@ use crate::{
     table::Client,
 };
 
-/// Words that make mcpmon a wrapper.
+/// The subcommands with which mcpmon is a wrapper.
 const VERBS: [&str; 2] = ["wrap", "mcp-proxy"];
-/// The name of mcpmon's file.
+/// The name of mcpmon's program file.
 const PROGRAM: &str = "mcpmon";
-/// The member that names a server of a list.
+/// The member with the name of a server in a list.
 const NAME: &str = "name";
-/// The member by which YAML takes members from elsewhere.
+/// The member with which YAML merges another map.
 const MERGE: &str = "<<";
 
 /// A server of a client.
 #[derive(Debug)]
 pub(crate) struct ServerEntry<'n> {
-    /// Members on the way to it; the last is its name.
+    /// The members from the root to the server; the last is its name.
     pub(crate) path: Vec<String>,
-    /// Start of its name; of the server itself in a list.
+    /// Start of its name, or of the server itself in a list.
     pub(crate) start: usize,
     /// The server itself.
     pub(crate) node: &'n Node,
     pub(crate) transport: ServerReach<'n>,
 }
 
-/// The way in which a client reaches a server.
+/// How a client reaches a server.
 #[derive(Debug)]
 pub(crate) enum ServerReach<'n> {
-    /// It starts a command.
+    /// The client starts a command.
     Stdio(PlacedCommand<'n>),
-    /// Over the network.
+    /// The client connects to a URL.
     Remote(RemoteEntry<'n>),
     /// Unknown, for this reason.
     Unclear(&'static str),
 }
 
-/// A command, and its position.
+/// A command with its position.
 #[derive(Debug)]
 pub(crate) struct PlacedCommand<'n> {
     /// Start of the name of the member with the command.
     pub(crate) name: usize,
-    /// Style of the map that has the command.
+    /// Style of the map with the command.
     pub(crate) style: Style,
     /// Name of the member with the arguments.
     pub(crate) args_field: &'n str,
     pub(crate) command: CommandForm<'n>,
-    /// The member with the arguments, where there is one; with the command in front, where both are one list.
+    /// The member with the arguments, if there is one; it begins with the command if both are in one list.
     pub(crate) arguments: Option<PlacedArguments<'n>>,
     /// The member with the kind of the server.
     pub(crate) kind: Option<&'n PlacedMember>,
@@ -61,13 +61,13 @@ pub(crate) struct PlacedCommand<'n> {
 /// The form of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CommandForm<'n> {
-    /// A member of its own.
+    /// The command has its own member.
     Text(&'n Node),
-    /// The first item of the arguments.
+    /// The command is the first item of the arguments.
     FirstArgument,
 }
 
-/// Arguments, and their position.
+/// Arguments with their position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlacedArguments<'n> {
     /// Start of the name of the member.
@@ -76,14 +76,14 @@ pub(crate) struct PlacedArguments<'n> {
     pub(crate) node: &'n Node,
 }
 
-/// Whether a wrapper stands before a server.
+/// Whether a server is wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrapping {
-    /// None.
+    /// It is not wrapped.
     Bare,
-    /// As `mcpmon setup` writes it.
+    /// It is wrapped in the form of `mcpmon setup`.
     Ours,
-    /// In another way.
+    /// It is wrapped in another form.
     ByHand,
 }
 
@@ -94,7 +94,7 @@ impl<'n> PlacedArguments<'n> {
 }
 
 impl PlacedCommand<'_> {
-    /// The command and its arguments.
+    /// Returns the command and its arguments.
     pub(crate) fn words(&self) -> Vec<String> {
         let command = match self.command {
             CommandForm::Text(node) => node.text(),
@@ -105,12 +105,13 @@ impl PlacedCommand<'_> {
         command.into_iter().chain(items).map(str::to_owned).collect()
     }
 
-    /// Returns whether it is wrapped, by mcpmon or by the program at one of these paths.
+    /// Returns how the command is wrapped, by mcpmon or by the program at one of these paths.
     pub(crate) fn wrapping(&self, programs: &[String]) -> Wrapping {
         wrapping(&self.words(), programs)
     }
 
-    /// Returns the URL that mcpmon, or the program at one of these paths, is told to speak to, as `mcpmon setup` writes it.
+    /// Returns the URL in the arguments of mcpmon, or of the program at one of these paths, in the form of `mcpmon
+    /// setup`.
     pub(crate) fn wrapped_url(&self, programs: &[String]) -> Option<String> {
         let mut words = self.words();
         let is_ours = matches!(words.as_slice(), [program, verb, server, _, url, _, ..]
@@ -134,7 +135,7 @@ fn wrapping(words: &[String], programs: &[String]) -> Wrapping {
     {
         return Wrapping::Ours;
     }
-    // `env A=b mcpmon wrap -- x`, `sh -c "exec mcpmon wrap -- x"`.
+    // Examples: `env A=b mcpmon wrap -- x`, `sh -c "exec mcpmon wrap -- x"`.
     let quotes = ['"', '\''];
     let all = words.iter().flat_map(|word| word.split_ascii_whitespace());
     let mut rest = all
@@ -146,7 +147,7 @@ fn wrapping(words: &[String], programs: &[String]) -> Wrapping {
     }
 }
 
-/// Collects the servers at every one of these paths, in the order of the file.
+/// Collects the servers at all of these paths, in the order of the file.
 pub(crate) fn entries<'n>(
     root: &'n Node,
     paths: &[Vec<String>],
@@ -174,7 +175,7 @@ struct EntryWalk<'n, 'e> {
     bytes: &'e [u8],
     client: &'n Client,
     entries: &'e mut Vec<ServerEntry<'n>>,
-    /// At the root, members that are no servers stand among those that are.
+    /// True at the root, where members that are no servers are mixed with servers.
     only_certain: bool,
 }
 
@@ -249,7 +250,8 @@ impl<'n> EntryWalk<'n, '_> {
     }
 }
 
-/// The members with such names. One that stands twice is an error: readers differ in which they take.
+/// Returns the members with such names. A name that occurs twice is an error, because readers differ in which one they
+/// use.
 fn named<'n>(
     node: &'n Node,
     bytes: &[u8],
@@ -334,7 +336,7 @@ fn transport<'n>(
             },
         ));
     };
-    // Zed once had `command: {path, args}`.
+    // Older versions of Zed have `command: {path, args}`.
     if matches!(command.node.kind, NodeKind::Map(_)) && !command.node.is_shared {
         let inner = named(&command.node, bytes, |name| name == "path" || name == "args")?;
         let Some(path) = inner.iter().copied().find(|member| member.name == "path") else {

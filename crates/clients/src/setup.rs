@@ -1,4 +1,4 @@
-//! Wrapping the servers in clients' files, and unwrapping them: every file is planned, remembered and replaced.
+//! Wrapping and unwrapping of the servers in clients' files: every file is planned, recorded and replaced.
 
 use std::{
     collections::BTreeMap,
@@ -17,45 +17,45 @@ use crate::{
     table::{Client, Scope},
 };
 
-/// A run over the files of clients.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The directories at which the paths of the table begin.
+    /// The directories in which the paths of the table begin.
     pub roots: Roots,
-    /// The directory in which changes are remembered.
+    /// The directory of the ledger.
     pub state: PathBuf,
     /// The clients whose files are changed.
     pub clients: Vec<&'static Client>,
-    /// Projects whose files are changed as well.
+    /// Projects whose files are changed too.
     pub projects: Vec<PathBuf>,
-    /// The user that this process is.
+    /// The user of this process.
     pub user: u32,
     /// Whether servers are wrapped or unwrapped.
     pub direction: Direction,
     /// Whether files are changed.
     pub effect: SetupEffect,
-    /// Digests of the files whose changes a person has confirmed: no other file is changed, and none that was written to
-    /// since. Without it there was no question.
+    /// Digests of the files whose changes a person has confirmed: no other file is changed, and none that changed
+    /// since. `None` if no confirmation was asked for.
     pub confirmed: Option<BTreeMap<PathBuf, String>>,
 }
 
 /// Whether servers are wrapped or unwrapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// This program is put before every server that is started by a command.
+    /// This program becomes the wrapper of every server that is started by a command.
     Wrap(String),
-    /// The same, and it speaks to the URLs of remote servers.
+    /// This program becomes the wrapper of every server, also of those with URLs.
     WrapAll(String),
-    /// It is taken away.
+    /// The wrappers are removed.
     Unwrap,
 }
 
 /// Whether files are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetupEffect {
-    /// They are.
+    /// Files are changed.
     Write,
-    /// They are not: the report describes the changes.
+    /// Files are not changed: the report describes the changes.
     Preview,
 }
 
@@ -66,46 +66,46 @@ pub struct FileReport {
     pub client: &'static Client,
     /// Its path.
     pub path: PathBuf,
-    /// Digest of what was read; `None` where it cannot be read.
+    /// Digest of the content that was read; `None` if it cannot be read.
     pub digest: Option<String>,
-    /// Digest of what was written; `None` where nothing was.
+    /// Digest of the content that was written; `None` if nothing was.
     pub written: Option<String>,
-    /// Its servers, in its order.
+    /// Its servers, in the order of the file.
     pub servers: Vec<PlannedServer>,
-    /// True if it is the host's, and no user's.
+    /// True if the file belongs to the host, and not to a user.
     pub is_hosts: bool,
-    /// The reason for which it is left as it is, where it should not be.
+    /// The reason why a file that should be changed was not.
     pub trouble: Option<FileTrouble>,
-    /// The copy from before the first change.
+    /// The copy of the file before its first change.
     pub backup: Option<PathBuf>,
-    /// True if it is, to the byte, what it was before its servers were wrapped.
+    /// True if the file is identical to the one before its servers were wrapped.
     pub restored: bool,
 }
 
-/// The reason for which a file is left as it is.
+/// The reason why a file is left unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum FileTrouble {
-    /// It cannot be read strictly.
+    /// It has a syntax error.
     #[error("{}:{}: {}", .0.line, .0.column, .0.reason)]
     Malformed(SyntaxMistake),
     /// It cannot be read or replaced.
     #[error(transparent)]
     File(#[from] FileError),
-    /// It cannot be remembered.
+    /// Its change cannot be recorded.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// Nobody can tell where something belongs in it.
+    /// It is unclear where something belongs in it.
     #[error("{0}")]
     Unclear(String),
-    /// The new text was read once more, and does not say what it should, or could not be undone.
+    /// The new text was parsed again, and does not have the intended meaning, or could not be undone.
     #[error("its new text would not say the same: please report this")]
     Unsure,
 }
 
-/// Wraps or unwraps the servers in all files. A file that cannot be changed does not keep others from it.
+/// Wraps or unwraps the servers in all files. If a file cannot be changed, the others still are.
 ///
 /// # Errors
-/// [`LedgerError`] where nothing can be remembered: then nothing is changed.
+/// Returns a [`LedgerError`] if nothing can be recorded; nothing is changed then.
 pub fn run(options: &Options) -> Result<Vec<FileReport>, LedgerError> {
     let mut ledger = match options.effect {
         SetupEffect::Write => Ledger::lock(&options.state)?,
@@ -127,7 +127,7 @@ pub fn run(options: &Options) -> Result<Vec<FileReport>, LedgerError> {
     Ok(reports.collect())
 }
 
-/// Changes one file; `None` where it has no server.
+/// Changes one file. Returns `None` if it has no server.
 fn one(file: &ClientFile, options: &Options, ledger: &mut Ledger) -> Option<FileReport> {
     let mut report = FileReport {
         client: file.form.client,
@@ -201,7 +201,7 @@ fn change(
                 servers: plan.kept,
             };
             report.backup = Some(ledger.backup(&changed));
-            // Remembered first: what is remembered and was not done is recognised by its form.
+            // Recorded before the write: a recorded change that was not made is recognised by the form of the file.
             ledger.set(file.path.clone(), changed)?;
             original.replace(&plan.text, options.user)?;
             report.written = Some(digest(&plan.text));
@@ -224,7 +224,7 @@ fn change(
     }
 }
 
-/// Plans a file, and plans the new text once more: it needs no further change, so that it says what was meant.
+/// Plans a file, and checks the plan by planning its result, which must need no further change.
 pub(crate) fn settled(
     form: FileForm,
     bytes: &[u8],
@@ -248,8 +248,8 @@ pub(crate) fn settled(
     are_meant.then_some(plan).ok_or(FileTrouble::Unsure)
 }
 
-/// Returns the text that undoing a plan would leave: the original, to the byte, where this plan wrapped all that is
-/// wrapped in it.
+/// Returns the text after undoing a plan. It must be identical to the original if this plan wrapped all wrapped servers
+/// of the file.
 pub(crate) fn undone(form: FileForm, original: &[u8], plan: &FilePlan) -> Result<Vec<u8>, FileTrouble> {
     let before = settled(form, &plan.text, &plan.kept, Wish::Unwrap)?;
     let is_first = plan
@@ -262,7 +262,7 @@ pub(crate) fn undone(form: FileForm, original: &[u8], plan: &FilePlan) -> Result
     }
 }
 
-/// Lists the files of these clients in a project, whether or not servers stand in them.
+/// Lists the files of these clients in a project, with and without servers.
 pub fn project_files(clients: &[&'static Client], roots: &Roots, project: &Path) -> Vec<PathBuf> {
     let projects = [project.to_owned()];
     let files = clients

@@ -1,4 +1,4 @@
-//! The table of clients. A further client is one more entry in `clients.toml`.
+//! The table of clients. A new client needs one more entry in `clients.toml`.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -27,12 +27,12 @@ pub struct Client {
     pub id: String,
     /// Its name for people.
     pub name: String,
-    /// Names by which Linux shows its processes, where they are its own.
+    /// Names of its processes on Linux, if no other program has them.
     #[serde(default)]
     pub processes: Vec<String>,
-    /// Name of a tool as its model sees it, with `{server}` and `{tool}`, where that is known.
+    /// Name of a tool as its model sees it, with `{server}` and `{tool}`, if known.
     pub tools: Option<String>,
-    /// Environment variables that lead its model requests to a proxy.
+    /// Environment variables that set the address of its models to a proxy.
     #[serde(default)]
     pub proxy_variables: Vec<String>,
     /// Names of the members of a server.
@@ -44,15 +44,15 @@ pub struct Client {
     /// Files that no tool call may write, besides its configuration files.
     #[serde(default)]
     pub protected: ProtectedFiles,
-    /// Directories of skills, with a prefix that says where they begin.
+    /// Directories of skills, with a prefix that says where they are.
     #[serde(default)]
     pub skills: Vec<String>,
-    /// Its hooks, where it has some that mcpmon knows.
+    /// Its hooks, if it has some that mcpmon can set.
     pub hooks: Option<ClientHooks>,
     /// The settings with addresses of its models.
     #[serde(default, rename = "model")]
     pub models: Vec<ModelAddress>,
-    /// The reason for which there are none.
+    /// The reason why there are none.
     pub no_models: Option<String>,
     /// Its configuration files.
     #[serde(rename = "file")]
@@ -63,9 +63,9 @@ pub struct Client {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProtectedFiles {
-    /// Further files with servers: of other systems, earlier versions and forks.
+    /// Further files with servers: those on other systems, and of earlier versions and forks.
     pub servers: Vec<String>,
-    /// Hooks, settings and plugins: commands that run beside the model, permissions, addresses of models.
+    /// Hooks, settings and plugins: commands that the client runs by itself, permissions, addresses of models.
     pub hooks: Vec<String>,
     /// Instructions that the model reads at the start of every session.
     pub instructions: Vec<String>,
@@ -83,11 +83,11 @@ pub struct MemberNames {
     pub args: String,
     /// The map of environment variables.
     pub env: String,
-    /// The URL of a remote server; any of these.
+    /// The URL of a remote server; each of these names.
     pub url: Vec<String>,
     /// The map of headers of a remote server.
     pub headers: String,
-    /// The kind of a server: the way in which it is reached.
+    /// The kind of a server: how it is reached.
     pub kind: String,
     /// The kind of a server that is started by a command.
     pub stdio: String,
@@ -110,22 +110,23 @@ impl Default for MemberNames {
     }
 }
 
-/// Configuration files of one form.
+/// Configuration files of the same form.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
-    /// The owner of these files.
+    /// The scope of these files.
     pub scope: Scope,
     /// Paths, with a prefix that says where they begin.
     pub paths: Vec<String>,
     /// The syntax.
     pub format: Format,
-    /// Members on the way to maps or lists of servers; `*` stands for every name, no member for the root itself.
+    /// The members from the root to maps or lists of servers; `*` matches every name, and no member means the root
+    /// itself.
     pub servers: Vec<Vec<String>>,
 }
 
 impl ConfigFile {
-    /// Returns patterns of its paths, as they are without environment variables; those of a project lie in any directory.
+    /// Returns patterns of its paths if no environment variables are set; those of a project can be in any directory.
     pub fn patterns(&self) -> impl Iterator<Item = String> {
         let pattern = |(start, rest): (PathStart<'_>, &str)| match start {
             PathStart::Home | PathStart::Variable { below_home: "", .. } => format!("~/{rest}"),
@@ -138,21 +139,21 @@ impl ConfigFile {
     }
 }
 
-/// The owner of a configuration file.
+/// The scope of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// A user.
+    /// It belongs to a user.
     User,
-    /// A project: its files are often shared with others.
+    /// It belongs to a project: such files are often shared with others.
     Project,
-    /// A plugin of a user's client: an update brings its file anew.
+    /// It belongs to a plugin of a user's client: an update replaces it.
     Plugin,
-    /// The host, and no user.
+    /// It belongs to the host.
     Host,
 }
 
-/// The syntax that a client's reader takes.
+/// The syntax that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -171,8 +172,8 @@ pub fn client(id: &str) -> Option<&'static Client> {
     CLIENTS.iter().find(|client| client.id == id)
 }
 
-/// Returns the environment variables that the paths of all clients begin with, each with the directories below the home
-/// for which it stands.
+/// Returns the environment variables with which paths of clients begin, each with the directories below the home
+/// directory that it replaces.
 pub fn path_variables() -> BTreeSet<(&'static str, &'static str)> {
     let files = CLIENTS.iter().flat_map(|client| &client.files);
     let paths = files.flat_map(|file| &file.paths);
@@ -199,13 +200,13 @@ pub(crate) enum PathStart<'t> {
     Variable {
         /// The variable, which holds an absolute path.
         name: &'t str,
-        /// The directory below the home where the variable is not set.
+        /// The directory below the home directory that is used if the variable is not set.
         below_home: &'t str,
     },
 }
 
 impl<'t> PathStart<'t> {
-    /// Parses the beginning of a path in the table; the rest follows it.
+    /// Parses the beginning of a path in the table. Returns it, and the rest of the path.
     pub(crate) fn parse(path: &'t str) -> Option<(Self, &'t str)> {
         if let Some(variable) = path.strip_prefix("${") {
             let (name, rest) = variable.split_once(":-~")?;

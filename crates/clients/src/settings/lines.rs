@@ -1,4 +1,5 @@
-//! Changes of files in lines: a member of a TOML root before everything else, and a variable behind everything else.
+//! Edits of settings files that consist of lines: a key is added at the top of a TOML file, a variable at the end of an
+//! env file.
 
 use std::ops::Range;
 
@@ -14,14 +15,14 @@ use crate::{
     table::Format,
 };
 
-/// A file of settings in lines.
+/// A TOML file or a file of environment variables.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinesText<'b> {
     bytes: &'b [u8],
     format: SettingFormat,
 }
 
-/// A setting in its line.
+/// A setting on its line.
 struct PlacedLine {
     /// From the start of its name to the end of its value.
     range: Range<usize>,
@@ -162,7 +163,7 @@ fn name(wanted: &WantedSetting) -> &str {
     wanted.path.first().map_or("", String::as_str)
 }
 
-/// The text of a literal.
+/// Returns the text of a JSON string; `None` for another literal.
 fn plain(literal: &str) -> Option<String> {
     match serde_json::from_str(literal) {
         Ok(Value::String(text)) => Some(text),
@@ -170,7 +171,7 @@ fn plain(literal: &str) -> Option<String> {
     }
 }
 
-/// Returns the value of a member of a TOML root, if it is a text.
+/// Returns the value of a key at the top of a TOML file, if it is a text.
 pub(super) fn root_text(bytes: &[u8], name: &str) -> Option<String> {
     let root = syntax::parse(bytes, Format::Toml, &[]).ok()??;
     let member = root.members().iter().find(|member| member.name == name)?;

@@ -1,8 +1,9 @@
-//! Settings of clients beside their servers: hooks that ask mcpmon, and addresses at which its proxy of models listens.
+//! Settings of clients other than their servers: hooks that call mcpmon, and the addresses of models, set to mcpmon's
+//! proxy.
 //!
-//! Each is one value that is put into a file behind an opening bracket, or as a line of its own, and taken out again; nothing
-//! else of the file changes. `json` and `lines` derive the change of a text, `plan` that of a file, `run` does the input and
-//! output.
+//! Each setting is one value, which is inserted after an opening bracket or as a line of its own, and can be removed
+//! again; nothing else in the file changes. `json` and `lines` derive the change of a text, `plan` that of a file, and
+//! `run` does the input and output.
 
 mod json;
 mod lines;
@@ -26,11 +27,11 @@ pub use self::{
     version::{installed_version, is_older},
 };
 
-/// The purpose of a setting.
+/// The kind of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SettingKind {
-    /// The client asks `mcpmon hook` before it runs a tool of its own.
+    /// The client calls `mcpmon hook` before it runs one of its own tools.
     Hook,
     /// The client reaches its models through mcpmon's proxy.
     Model,
@@ -44,7 +45,7 @@ pub enum SettingFormat {
     Json,
     /// JSON with comments and trailing commas.
     Jsonc,
-    /// TOML, of which a member of the root is set.
+    /// TOML; a key at the top of the file is set.
     Toml,
     /// Lines `NAME=value`.
     Env,
@@ -54,7 +55,7 @@ pub enum SettingFormat {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientHooks {
-    /// The file, with a prefix that says where it begins.
+    /// The file, with a prefix that says in which directory it is.
     pub path: String,
     /// Its syntax.
     pub format: SettingFormat,
@@ -62,26 +63,26 @@ pub struct ClientHooks {
     pub name: String,
     /// The events, of which each has a list of hooks.
     pub events: Vec<String>,
-    /// The pattern of tools that a hook is for; without one an entry is the hook itself.
+    /// The pattern of tools to which a hook applies; without one, an entry is the hook itself.
     pub matcher: Option<String>,
-    /// The version that a file of the client's begins with.
+    /// The version number at the beginning of a new file.
     pub version: Option<u32>,
     /// The first version of the client with these hooks.
     pub since: String,
-    /// The npm package that the client comes in.
+    /// The npm package with the client.
     pub package: Option<String>,
-    /// The members of files that turn such hooks off.
+    /// Members of files that turn hooks off.
     #[serde(default)]
     pub switches: Vec<HookSwitch>,
-    /// A limit that a user has to know of.
+    /// A limitation that users have to know.
     pub note: Option<String>,
 }
 
-/// A member of the root of a JSON file that turns hooks off where it is true.
+/// A member at the root of a JSON file that turns hooks off if it is true.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HookSwitch {
-    /// The file, with a prefix that says where it begins.
+    /// The file, with a prefix that says in which directory it is.
     pub path: String,
     /// The member.
     pub member: String,
@@ -91,16 +92,17 @@ pub struct HookSwitch {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelAddress {
-    /// The files that may hold it, with a prefix that says where they begin: the first that exists does, else the first.
+    /// The files that may contain it, with a prefix that says in which directory they are: the first existing one, or
+    /// else the first.
     pub paths: Vec<String>,
     /// Their syntax.
     pub format: SettingFormat,
-    /// Members on the way to it.
+    /// The members from the root to the setting.
     pub member: Vec<String>,
     /// The path of its provider at the proxy.
     pub route: String,
-    /// A member of the root that gives it no effect.
+    /// A member at the root that makes the setting ineffective.
     pub overruled_by: Option<String>,
-    /// A limit that a user has to know of.
+    /// A limitation that users have to know.
     pub note: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! Plan for the settings in one file. Pure: its bytes and what the ledger knows go in, new bytes and a new record come out.
+//! The plan for the settings in one file, without input and output: bytes and the ledger's record go in, new bytes and
+//! a new record come out.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,28 +17,28 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WantedSetting {
     pub(super) kind: SettingKind,
-    /// Members on the way to it; of an item, to its list.
+    /// The members from the root to the value, or to the list of an item.
     pub(super) path: Vec<String>,
     pub(super) leaf: SettingPosition,
     /// The value as JSON.
     pub(super) text: String,
-    /// A member of the root that gives it no effect.
+    /// A member at the root that makes the value ineffective.
     pub(super) overruled_by: Option<&'static str>,
 }
 
-/// The way in which a value stands in a file.
+/// The position of a value in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SettingPosition {
-    /// As a member.
+    /// A member.
     Value,
-    /// As an item of a list.
+    /// An item of a list.
     Item {
-        /// The last words of its command, by which one that was put there by hand is recognised.
+        /// The last words of its command, by which an item that a person added is recognised.
         words: String,
     },
 }
 
-/// A value that was put into a file.
+/// A value that was added to a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecordedSetting {
     pub(super) kind: SettingKind,
@@ -45,9 +46,9 @@ pub(crate) struct RecordedSetting {
     is_item: bool,
     /// The value as JSON.
     text: String,
-    /// The text with it that was inserted.
+    /// The whole inserted text, with the value in it.
     inserted: String,
-    /// The number of members that were made for it.
+    /// The number of members that were created for it.
     made: usize,
 }
 
@@ -56,13 +57,13 @@ pub(crate) struct RecordedSetting {
 pub(super) enum SettingMatch {
     Nothing,
     Wanted,
-    /// The value that was put there before, for another address or program.
+    /// The value that was added earlier, for another address or program.
     Before,
-    /// Another value of somebody else's.
+    /// Another value, which mcpmon did not add.
     Other(String),
 }
 
-/// The reason for which a file cannot be changed.
+/// The reason why a file cannot be changed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SettingError {
     #[error("it cannot be read")]
@@ -77,25 +78,25 @@ impl From<SyntaxMistake> for SettingError {
     }
 }
 
-/// The outcome for a setting, or the reason why nothing is done.
+/// The outcome for a setting, or the reason why it is not changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingOutcome {
-    /// It is to be put in.
+    /// It is to be added.
     Add,
-    /// It is to name this mcpmon, or this address.
+    /// It is to be updated to this mcpmon or this address.
     Update,
-    /// It is to be taken out.
+    /// It is to be removed.
     Remove,
-    /// It is there already.
+    /// It is in the file already.
     Present,
-    /// It is not there, and shall not be.
+    /// It is not in the file, and is not to be added.
     Absent,
-    /// It is left alone, for this reason.
+    /// It is left unchanged, for this reason.
     Left(String),
 }
 
 impl SettingOutcome {
-    /// Returns whether the file changes for it.
+    /// Returns whether the file changes for this setting.
     pub const fn changes(&self) -> bool {
         matches!(self, Self::Add | Self::Update | Self::Remove)
     }
@@ -106,13 +107,13 @@ impl SettingOutcome {
 pub struct PlannedSetting {
     /// Its purpose.
     pub kind: SettingKind,
-    /// Members on the way to it.
+    /// The members from the root to the value.
     pub path: Vec<String>,
     /// The outcome.
     pub outcome: SettingOutcome,
-    /// Its value before, as JSON, where it changes.
+    /// The value before the change, as JSON.
     pub before: Option<String>,
-    /// Its value afterwards.
+    /// The value after the change.
     pub after: Option<String>,
 }
 
@@ -121,11 +122,11 @@ pub struct PlannedSetting {
 pub(super) struct SettingsPlan {
     pub(super) settings: Vec<PlannedSetting>,
     pub(super) text: Vec<u8>,
-    /// The records of the settings that stand in it.
+    /// The records of the settings in the file.
     pub(super) kept: Vec<RecordedSetting>,
 }
 
-/// A text in its syntax.
+/// A text with its syntax.
 enum SettingsText<'b> {
     Json(JsonText<'b>),
     Lines(LinesText<'b>),
@@ -173,7 +174,7 @@ impl<'b> SettingsText<'b> {
     }
 }
 
-/// Plans the settings that are wanted, one after the other.
+/// Plans to add the wanted settings, one after the other.
 pub(super) fn add(
     bytes: &[u8],
     format: SettingFormat,
@@ -261,7 +262,7 @@ fn add_one(
     Ok(planned(SettingOutcome::Add, None))
 }
 
-/// Plans the way back for the settings of these kinds that are known, the latest first.
+/// Plans to remove the recorded settings of these kinds, the latest first.
 pub(super) fn remove(
     bytes: &[u8],
     format: SettingFormat,
@@ -298,7 +299,7 @@ pub(super) fn remove(
     Ok(plan)
 }
 
-/// The text without a setting: without exactly what was inserted where that stands in it once, else without its value.
+/// Returns the text without a setting: exactly the inserted text is removed if it occurs once, else the value alone.
 fn removed(
     bytes: &[u8],
     format: SettingFormat,
@@ -313,7 +314,8 @@ fn removed(
         return Ok(None);
     }
     let inserted = kept.inserted.as_bytes();
-    // In a file of lines the end of a line that was put before ours is that of the line above once something follows.
+    // In a file of lines, a line break that was inserted before the setting ends the line above once other lines
+    // follow.
     let is_whole = |at: usize| match format {
         SettingFormat::Json | SettingFormat::Jsonc => true,
         SettingFormat::Toml | SettingFormat::Env => match inserted.first() {
@@ -343,7 +345,7 @@ impl RecordedSetting {
         self.kind == wanted.kind && self.path == wanted.path
     }
 
-    /// The value that was wanted when it was put in.
+    /// Returns the setting as it was wanted when it was added.
     fn wanted(&self) -> WantedSetting {
         WantedSetting {
             kind: self.kind,

@@ -1,4 +1,4 @@
-//! Versions of clients, as their installed files tell them: nothing is started.
+//! Versions of clients, read from their installed files; nothing is started.
 
 use std::{
     cmp::Ordering,
@@ -13,12 +13,12 @@ use serde::Deserialize;
 
 use crate::table::Client;
 
-/// Directories above a program in which its package is looked for.
+/// Most directories above a program in which its package is searched for.
 const MAX_ABOVE: usize = 4;
-/// Bytes of a description of a package.
+/// Most bytes of a package's description.
 const MAX_DESCRIPTION_BYTES: u64 = 1 << 20;
 
-/// The version of the client that stands on this `PATH`, where its package or the name of its file tells.
+/// Returns the version of the client on this `PATH`, if its package or its file name shows it.
 pub fn installed_version(client: &Client, path: Option<&OsStr>) -> Option<String> {
     let package = client.hooks.as_ref()?.package.as_deref()?;
     let found = client.processes.iter().find_map(|name| on_path(name, path?))?;
@@ -35,7 +35,7 @@ pub fn installed_version(client: &Client, path: Option<&OsStr>) -> Option<String
     })
 }
 
-/// Returns whether a version comes before another one.
+/// Returns whether a version is older than another one.
 pub fn is_older(version: &str, other: &str) -> bool {
     match (numbers(version), numbers(other)) {
         (Some(version), Some(other)) => version.cmp(&other) == Ordering::Less,
@@ -43,7 +43,7 @@ pub fn is_older(version: &str, other: &str) -> bool {
     }
 }
 
-/// The numbers of a version; what follows them, such as the name of a preview, does not count.
+/// Returns the numbers of a version, without what follows them, such as the name of a preview.
 fn numbers(version: &str) -> Option<[u64; 3]> {
     let plain = version.split(['-', '+']).next()?;
     let mut numbers = [0; 3];

@@ -1,4 +1,4 @@
-//! Files on disk: what is written, kept, refused and had back.
+//! Files on disk: what is written, kept, refused and restored.
 
 use std::{
     collections::BTreeMap,
@@ -259,7 +259,7 @@ fn root_is_not_led_by_others() {
     home.write("etc/target.json", CURSOR);
     symlink(home.path("etc/target.json"), home.path("link.json")).unwrap();
     let read = |path: &str| Original::read(&home.path(path), 0).map(drop);
-    // Only root can make files of its own and of others; to anybody else these are files of others already.
+    // Only root can create files of itself and of others; for another user these are files of others already.
     if nix::unistd::geteuid().is_root() {
         read("home/.cursor/mcp.json").expect("root's own file");
         read("link.json").expect("root's own link");
@@ -377,7 +377,7 @@ fn a_run_that_was_interrupted_is_taken_up() {
     let home = Home::new();
     home.write("home/.cursor/mcp.json", CURSOR);
     home.wrap();
-    // Remembered, and the file not replaced yet; what was written beside it is still there.
+    // The change is recorded, but the file was not replaced yet; the temporary file is still there.
     home.write("home/.cursor/mcp.json", CURSOR);
     let beside = format!("home/.cursor/mcp.json.mcpmon-{}", std::process::id());
     home.write(&beside, "half a fi");
@@ -387,7 +387,7 @@ fn a_run_that_was_interrupted_is_taken_up() {
     assert!(!home.path(&beside).exists());
     assert!(home.unwrap()[0].restored);
     assert_eq!(home.read("home/.cursor/mcp.json"), CURSOR);
-    // Remembered, not replaced, and undone.
+    // The change is recorded and not made, and then undone.
     home.wrap();
     home.write("home/.cursor/mcp.json", CURSOR);
     assert!(home.unwrap()[0].restored);
