@@ -88,8 +88,8 @@ impl Original {
         Self::open(real)
     }
 
-    /// Reads the file at `path`, which is not to be changed, without the checks for a change: an attacker who could replace
-    /// it would gain nothing.
+    /// Reads the file at `path`, which is not to be changed, without the checks for a change: an attacker who could
+    /// replace it would gain nothing.
     pub(crate) fn read_only(path: &Path) -> Result<Self, FileError> {
         Self::open(path.canonicalize().map_err(FileError::Read)?)
     }

@@ -1,11 +1,11 @@
-//! Digests of regular files, kept for as long as their metadata stands still.
+//! Digests of regular files, cached as long as the files' metadata is unchanged.
 //!
-//! A digest is cached under device, inode, size, modification and change time. The change time cannot be
-//! set by its owner, so an edit that puts the modification time back is still seen. Two things would not be: a store
-//! through a shared mapping that was written to before, and file systems whose times are what somebody says. So a file is
-//! read under a lease, which excludes writers and mappings. Code that somebody goes on having open for writing has no digest; of data
-//! the digest is not kept. And only the digests of file systems are kept that note the time of each write, stores through
-//! new mappings too.
+//! A digest is cached under device, inode, size, modification and change time. The owner of a file cannot set the
+//! change time, so an edit that resets the modification time is still noticed. Two changes would not be: a store
+//! through an existing shared mapping, and a change on a file system whose times another program sets. So a file is
+//! read under a lease, which excludes writers and mappings. Code that remains open for writing has no digest; for data,
+//! the digest is not cached. And digests are cached only for file systems that record the time of each write, including
+//! stores through new mappings.
 
 use std::{
     collections::HashMap,
@@ -34,26 +34,27 @@ use super::{
 pub const MAX_FILE: u64 = 4 << 30;
 /// Bytes read at a time.
 const BUFFER: usize = 128 * 1024;
-/// Digests of one of the cache's two generations: with both full about 15 MiB.
+/// Digests in each of the cache's two generations: with both full it takes about 15 MiB.
 const GENERATION: usize = 64 * 1024;
-/// Times that a file is read that is changed meanwhile.
+/// Most attempts to read a file that changes meanwhile.
 const MAX_ATTEMPTS: usize = 2;
-/// The same where somebody has it open for writing: an editor or installer closes it soon.
+/// Most attempts if the file is open for writing: an editor or installer closes it soon.
 const MAX_ATTEMPTS_FOR_WRITERS: usize = 6;
-/// The time between these.
+/// The pause between these attempts.
 const WRITERS_WAIT: Duration = Duration::from_millis(50);
-/// A file younger than this may be written again without a new change time: two ticks of the slowest
-/// kernel clock (100 Hz).
+/// A file younger than this may be written again without a new change time: two ticks of the slowest kernel clock (100
+/// Hz).
 const RACY: Duration = Duration::from_millis(20);
-/// The same where a file system seems to note whole seconds.
+/// The same limit for a file system that seems to record whole seconds only.
 const RACY_SECONDS: Duration = Duration::from_secs(2);
-/// XFS, which the library has no name for where it builds for musl.
+/// XFS; the library has no constant for it when it is built for musl.
 const XFS: FsType = FsType(0x5846_5342);
-/// File systems on a disk that note the time of each write, of stores through mappings too. Not among them: those in memory
-/// (tmpfs), those whose times another host or process says (NFS, FUSE), and those that lie over another one (overlayfs).
+/// File systems on a disk that record the time of each write, including stores through mappings. Not included: file
+/// systems in memory (tmpfs), those whose times come from another host or process (NFS, FUSE), and layered ones
+/// (overlayfs).
 const TIMED: [FsType; 4] = [EXT4_SUPER_MAGIC, XFS, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC];
 
-/// The role of a file, which decides whether its digest may be one of a moment.
+/// Code, whose digest must be that of what runs, or data, which may change at any time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Code,
@@ -72,10 +73,10 @@ pub struct FileHasher {
 /// The reason why a file has no digest.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// A directory, link, pipe, socket or device.
+    /// It is a directory, link, pipe, socket or device.
     #[error("it is no regular file")]
     NotRegular,
-    /// Over the limit.
+    /// It is larger than the limit.
     #[error("it has {size} bytes, more than the {limit} that are hashed")]
     TooLarge {
         /// Its size in bytes.
@@ -83,10 +84,10 @@ pub enum FileError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// Written to while it was read, twice.
+    /// It was written to during each attempt to read it.
     #[error("it was changed while it was read")]
     Changed,
-    /// Somebody has it open for writing, or mapped so: it can be another one the next moment.
+    /// It is open or mapped for writing, so its content can change at any moment.
     #[error("it is open for writing, so that what was read of it need not be what runs")]
     Written,
     /// The caller asked to stop.
@@ -114,12 +115,12 @@ impl FileHasher {
         }
     }
 
-    /// Lets it know what other processes hashed, too.
+    /// Uses digests of other processes, too.
     pub(super) fn keep(&mut self, kept: DigestCache) {
         self.kept = Some(kept);
     }
 
-    /// The digest of a file whose metadata is `stat`, where it is known.
+    /// Returns the digest of a file with the metadata `stat`, if it is known.
     pub fn cached(&mut self, stat: &FileStat) -> Option<Digest> {
         let key = FileStamp::of(stat);
         if let Some(digest) = self.cache.get(&key) {
@@ -130,7 +131,8 @@ impl FileHasher {
         Some(digest)
     }
 
-    /// The digest of `node`, read through one descriptor. It is taken for code: who has it open for writing is waited for.
+    /// Returns the digest of `node`, read through one descriptor. The file counts as code: while it is open for
+    /// writing, the hasher waits.
     ///
     /// # Errors
     /// [`FileError`].
@@ -138,7 +140,7 @@ impl FileHasher {
         self.hash_as(Content::Code, node, cancel)
     }
 
-    /// The digest of a file that is no code, whoever has it open for writing.
+    /// Returns the digest of a file that is not code, even if it is open for writing.
     ///
     /// # Errors
     /// [`FileError`].
@@ -174,7 +176,7 @@ impl FileHasher {
             if let Some(digest) = self.cache.get(&key) {
                 return Ok(digest);
             }
-            // Nobody reads it once more for a writer who is still there; only code comes back to this.
+            // While the writer is still there, the file is not read again. Only code gets here.
             if matches!(seen, FileError::Written) && lease.writing() == Writing::Possible {
                 continue;
             }
@@ -221,7 +223,7 @@ impl FileHasher {
     }
 }
 
-/// Returns whether the file system notes the time of each write.
+/// Returns whether the file system records the time of each write.
 pub(super) fn is_timed(file: &impl AsFd) -> bool {
     fstatfs(file).is_ok_and(|system| TIMED.contains(&system.filesystem_type()))
 }
@@ -238,10 +240,10 @@ pub(super) struct FileStamp {
 }
 
 impl FileStamp {
-    /// Length of its bytes.
+    /// Length of its encoded form.
     pub(super) const BYTES: usize = 7 * 8;
 
-    /// Its fields, one after another.
+    /// Returns its fields, one after another.
     pub(super) fn bytes(&self) -> [u8; Self::BYTES] {
         let (modified, changed) = (self.modified, self.changed);
         let times = [modified.0, modified.1, changed.0, changed.1].map(i64::cast_unsigned);
@@ -253,7 +255,7 @@ impl FileStamp {
         bytes
     }
 
-    /// A number that differs for files that lie beside one another, and not for contents of one.
+    /// Returns a number that differs between neighbouring files, but not between contents of one file.
     pub(super) const fn spread(&self) -> u64 {
         self.inode ^ self.device.rotate_left(20)
     }
@@ -291,7 +293,8 @@ impl FileStamp {
     }
 }
 
-/// Two generations: what was used since the last turn survives the next one. Never over twice `size`.
+/// Two generations: entries that were used since the last change of generation survive the next one. Never larger than
+/// twice `size`.
 #[derive(Debug)]
 struct Cache {
     young: HashMap<FileStamp, Digest>,
@@ -362,7 +365,7 @@ mod tests {
         Ok(())
     }
 
-    /// A file that was mapped before may be written without another change time, on a disk too.
+    /// A file that was mapped before may be written without a new change time, also on a disk.
     #[test]
     fn code_that_somebody_can_write_to_has_no_digest_and_that_of_data_is_not_kept()
     -> Result<(), Box<dyn std::error::Error>> {
@@ -431,7 +434,7 @@ mod tests {
         fs::write(&path, "a")?;
         let writer = File::options().write(true).open(&path)?;
         let asked = Cell::new(0);
-        // Asked before the block and before the end, twice: each attempt sees the file grow once.
+        // `asked` is called before the block and before the end, twice: the file grows once in each attempt.
         let grow_at_every_attempt = || {
             asked.set(asked.get() + 1);
             if asked.get() % 2 == 1 {

@@ -1,6 +1,7 @@
-//! Digests that outlive a process: a file of fixed slots, one read for each look-up.
+//! Digests that are shared between processes: a file of fixed slots, with one read for each look-up.
 //!
-//! Whoever can write to it can also write to the pins that the digests are compared with, which lie beside it.
+//! A process that can write to this file can also write to the pins, with which the digests are compared: they are in
+//! the same directory.
 
 use std::{
     fs::{DirBuilder, File, OpenOptions},
@@ -14,20 +15,20 @@ use nix::fcntl::OFlag;
 
 use super::file::FileStamp;
 
-/// Slots: a file takes the place of another one that falls into the same. The file is sparse, at most 1.5 MiB.
+/// Number of slots: a file replaces another one with the same slot. The file is sparse, at most 1.5 MiB.
 const SLOTS: u64 = 1 << 14;
-/// Key, digest, and a part of the digest of both: a slot that was written in part is none.
+/// Bytes of a slot: key, digest, and a part of the digest of both, so that a partly written slot is invalid.
 const SLOT: usize = FileStamp::BYTES + 32 + 8;
 
-/// Tells digests that were made under a lease from those of versions that asked for none.
+/// Distinguishes digests that were made under a lease from those of versions without leases.
 const LEASED: &[u8] = b"leased";
 
-/// Digests by what must stand still for them to hold.
+/// Digests by the metadata for which they are valid.
 #[derive(Debug)]
 pub(super) struct DigestCache(File);
 
 impl DigestCache {
-    /// The digests in the file at `path`, which is made where it is not there.
+    /// Opens the file at `path`, and creates it if it is missing.
     ///
     /// # Errors
     /// Returns an error if it cannot be opened, or others may read or write it.
@@ -52,7 +53,7 @@ impl DigestCache {
         Ok(Self(file))
     }
 
-    /// The digest kept for `key`.
+    /// Returns the digest for `key`.
     pub(super) fn get(&self, key: &FileStamp) -> Option<Digest> {
         let mut slot = [0; SLOT];
         self.0.read_exact_at(&mut slot, place(key)).ok()?;
@@ -60,7 +61,7 @@ impl DigestCache {
         (slot == encode(key, &digest)).then_some(digest)
     }
 
-    /// Keeps a digest. One that cannot be kept is made again the next time.
+    /// Stores a digest. If that fails, the digest is computed again the next time.
     pub(super) fn put(&self, key: &FileStamp, digest: &Digest) {
         if let Err(error) = self.0.write_all_at(&encode(key, digest), place(key)) {
             tracing::debug!(%error, "a digest is not kept");

@@ -1,4 +1,4 @@
-//! Digests of what starts a server: the file that its command led to, and what stands between that and the server.
+//! Digests of what starts a server: the file of its command, and the files between the command and the server.
 
 use std::{
     fs::File,
@@ -23,10 +23,10 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// Files of this process that are open, with the paths at which they were found.
+    /// The open files of this process, with the paths at which they were found.
     ///
     /// # Errors
-    /// Returns an error if they cannot be looked at.
+    /// Returns an error if they cannot be examined.
     pub fn of_files<'f>(files: impl IntoIterator<Item = (&'f Path, &'f File)>) -> io::Result<Self> {
         let file = |(path, file): (&Path, &File)| {
             let path = std::path::absolute(path)?;
@@ -38,10 +38,10 @@ impl Launcher {
         })
     }
 
-    /// Files at these paths, as a process sees them.
+    /// The files at these paths, as a process sees them.
     ///
     /// # Errors
-    /// Returns an error if the process ended, or may not be looked at.
+    /// Returns an error if the process has ended, or may not be examined.
     pub fn of_process(process: &Process, paths: &[String]) -> Result<Self, HashError> {
         let root = process.root()?;
         let directory = process.working_directory()?;
@@ -56,11 +56,11 @@ impl Launcher {
 }
 
 impl Hasher {
-    /// The digest of a launcher, and who can change it; `None` where there is none. Of one file it is that of the
-    /// file, of several that of their digests.
+    /// Returns the digest of a launcher, and who can change it. Returns `None` if there is no launcher. The digest of
+    /// one file is that of the file, that of several files is that of their digests.
     ///
     /// # Errors
-    /// [`HashError::Cancelled`]; a file that cannot be hashed is a [`Part::Unknown`].
+    /// Returns [`HashError::Cancelled`]; a file that cannot be hashed is a [`Part::Unknown`].
     pub fn launcher(
         &mut self,
         launcher: &Launcher,

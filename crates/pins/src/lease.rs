@@ -1,5 +1,5 @@
-//! Proof that nobody writes to a file while it is read: a read lease, which the kernel grants only while no descriptor and no
-//! mapping can write to the file.
+//! Proof that nothing writes to a file while it is read: a read lease, which the kernel grants only while no descriptor
+//! and no mapping can write to the file.
 
 #![expect(unsafe_code, reason = "no safe wrapper of leases exists")]
 
@@ -14,21 +14,21 @@ use nix::{
     sys::statfs::{FsType, fstatfs},
 };
 
-/// Of `asm-generic/fcntl.h`; libc does not name it for Linux.
+/// From `asm-generic/fcntl.h`; libc does not define it for Linux.
 const F_SETSIG: c_int = 10;
 
-/// The proof, or why there is none.
+/// The result of the proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writing {
-    /// Nobody has it open for writing; who wants to waits until the lease ends.
+    /// The file is not open for writing; a process that opens it for writing waits until the lease ends.
     Excluded,
-    /// Somebody has it open for writing, or mapped so.
+    /// The file is open or mapped for writing.
     Possible,
-    /// The file system has no leases, or this process may have none of it.
+    /// The file system has no leases, or this process may not take one.
     Unknown,
 }
 
-/// A lease of a file that is open for reading. It ends with the value.
+/// A lease of a file that is open for reading. The lease ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct ReadLease<'f> {
     file: &'f File,
@@ -36,31 +36,32 @@ pub(super) struct ReadLease<'f> {
 }
 
 impl<'f> ReadLease<'f> {
-    /// Asks for a lease.
+    /// Requests a lease.
     pub(super) fn of(file: &'f File) -> Self {
-        // The signal that tells of a writer is one that nobody heeds: the kernel's own choice would end this process.
+        // SIGURG announces a writer, because it is ignored by default; the kernel's default signal would end this
+        // process.
         let granted = control(file, F_SETSIG, libc::SIGURG)
             .and_then(|_| control(file, libc::F_SETLEASE, libc::F_RDLCK))
             .map(drop);
         Self { file, granted }
     }
 
-    /// Returns whether somebody can have written since it was asked for.
+    /// Returns whether the file may have been written since the lease was requested.
     pub(super) fn writing(&self) -> Writing {
         match self.granted {
             Ok(()) => match control(self.file, libc::F_GETLEASE, 0) {
                 Ok(libc::F_RDLCK) => Writing::Excluded,
-                // A writer waits, or has waited so long that the kernel let it in.
+                // A writer is waiting, or has waited so long that the kernel broke the lease.
                 _ => Writing::Possible,
             },
-            // These ask their server first, which may keep its promise to itself.
+            // These file systems ask their server, whose leases may not be visible here.
             Err(Errno::EAGAIN)
                 if fstatfs(self.file).is_ok_and(|system| is_remote(system.filesystem_type())) =>
             {
                 Writing::Unknown
             }
             Err(Errno::EAGAIN) => Writing::Possible,
-            // Only the file's owner, or who has CAP_LEASE, gets one.
+            // Only the file's owner, or a process with CAP_LEASE, gets a lease.
             Err(Errno::EACCES) if is_roots_alone(self.file) => Writing::Excluded,
             Err(_) => Writing::Unknown,
         }
@@ -69,17 +70,17 @@ impl<'f> ReadLease<'f> {
 
 impl Drop for ReadLease<'_> {
     fn drop(&mut self) {
-        // Without one there is nothing to end.
+        // Without a lease there is nothing to release.
         control(self.file, libc::F_SETLEASE, libc::F_UNLCK).unwrap_or_default();
     }
 }
 
-/// Returns whether leases of files of this file system are another host's to grant: of NFS, SMB or CIFS.
+/// Returns whether another host grants the leases of this file system: NFS, SMB or CIFS.
 const fn is_remote(kind: FsType) -> bool {
     matches!(kind.0, 0x6969 | 0xfe53_4d42 | 0xff53_4d42)
 }
 
-/// Returns whether only root can write to it.
+/// Returns whether only root can write to the file.
 fn is_roots_alone(file: &File) -> bool {
     file.metadata()
         .is_ok_and(|metadata| metadata.uid() == 0 && metadata.mode() & 0o022 == 0)
@@ -98,7 +99,7 @@ mod tests {
 
     type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-    /// On a disk, and in memory.
+    /// A directory on a disk, and one in memory.
     const PLACES: [&str; 2] = ["/var/tmp", "/dev/shm"];
 
     #[test]

@@ -1,7 +1,8 @@
-//! Digests of what really runs: executable, script, package. Blocking; meant for a worker thread.
+//! Digests of what a server really runs: executable, script, package. The functions block, and are meant for a worker
+//! thread.
 //!
-//! Files are read through `/proc/PID/exe` and `/proc/PID/root`, never by a path of this process, so a server in
-//! a container or chroot is judged by its own files.
+//! Files are read through `/proc/PID/exe` and `/proc/PID/root`, never by a path of this process, so that a server in a
+//! container or chroot is compared by its own files.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 
@@ -56,25 +57,25 @@ use self::{
 /// The variables by which a server's files are found.
 pub const PLACE_VARIABLES: [&str; 3] = ["PATH", "HOME", "PYTHONPATH"];
 
-/// Asked between blocks and files whether to stop.
+/// Called between blocks and between files; returns whether to stop.
 pub type Cancel<'a> = &'a dyn Fn() -> bool;
 
-/// The entry point that the serving process was told to run.
+/// The code that the serving process was told to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryPoint {
-    /// Nothing but its executable.
+    /// Its executable alone.
     Program,
     /// A script, as the arguments name it; relative to the working directory.
     Script(PathBuf),
     /// A Python module, `-m NAME`.
     Module(String),
-    /// A container image, as the client of the container runtime is told to run it: with its tag or digest.
+    /// A container image, as given to the client of the container runtime: with its tag or digest.
     Image(String),
-    /// A program that a dynamic loader was told to run, as the arguments name it, with its own entry point.
+    /// A program that a dynamic loader was told to run, as the arguments name it, with the program's own entry point.
     Loaded(PathBuf, Box<Self>),
 }
 
-/// Hashes servers; keeps a cache, so one per agent.
+/// Hashes servers. It has a cache, so one is used for the whole process.
 #[derive(Debug, Default)]
 pub struct Hasher {
     files: FileHasher,
@@ -88,13 +89,13 @@ pub struct Plan<'a> {
     pub file: &'a File,
     /// The path at which the executable was found.
     pub path: &'a Path,
-    /// First argument: the name it will be started by.
+    /// First argument: the name by which it will be started.
     pub name: &'a OsStr,
     /// The environment it will have.
     pub environment: &'a [(OsString, OsString)],
 }
 
-/// The reason why a server as a whole could not be measured. A problem with one part is a [`Part::Unknown`].
+/// The reason why a server could not be hashed at all. A problem with one part is a [`Part::Unknown`].
 #[derive(Debug, thiserror::Error)]
 pub enum HashError {
     /// The process ended, or may not be examined.
@@ -106,10 +107,10 @@ pub enum HashError {
         /// The process.
         pid: u32,
     },
-    /// The held files are not those the process ran from.
+    /// The files that were kept open are not those from which the process ran.
     #[error("the program that its wrapper held is not the one that ran, or was written since")]
     NotHeld,
-    /// The files the server would be started with cannot be examined.
+    /// The files from which the server would be started cannot be examined.
     #[error("cannot look at what the server is about to be started with")]
     Plan(#[source] std::io::Error),
     /// The caller asked to stop.
@@ -117,19 +118,19 @@ pub enum HashError {
     Cancelled,
 }
 
-/// A running server as its files are looked for: everything inside its root.
+/// What is needed to find a server's files; all paths are inside its root.
 #[derive(Debug)]
 struct ServerLayout<'a> {
     root: &'a Root,
     working_directory: PathBuf,
     executable: PathBuf,
-    /// First argument: the name it was started by.
+    /// First argument: the name by which it was started.
     name: OsString,
-    /// `PATH`, where it is known.
+    /// `PATH`, if known.
     search_path: Option<OsString>,
-    /// `HOME`, where it is known.
+    /// `HOME`, if known.
     home: Option<PathBuf>,
-    /// `PYTHONPATH`, where it is set.
+    /// `PYTHONPATH`, if set.
     module_path: Option<OsString>,
 }
 
@@ -142,7 +143,7 @@ enum Runtime {
 }
 
 impl Hasher {
-    /// A hasher that keeps digests in a file, for the processes to come. Where that cannot be, it does without.
+    /// A hasher that stores digests in a file, for later processes. If that is not possible, it works without.
     pub fn keeping(path: &Path) -> Self {
         let mut hasher = Self::default();
         match kept::DigestCache::open(path) {
@@ -152,8 +153,8 @@ impl Hasher {
         hasher
     }
 
-    /// All parts of the server that `process` is. Script and package are watched from before they are read, if a watch is
-    /// given; the executable of a process that lives cannot change.
+    /// Hashes all parts of the server that `process` runs. If a watch is given, script and package are watched from
+    /// before they are read; the executable of a living process cannot change.
     ///
     /// # Errors
     /// [`HashError`]; a part that cannot be hashed is a [`Part::Unknown`].
@@ -186,14 +187,14 @@ impl Hasher {
         let files = self.measure(&setting, executable, entry, cancel)?;
         match process.executable() {
             Ok(now) if identity != now.node.identity() => Err(HashError::Replaced { pid: process.pid() }),
-            // Of one that has ended nothing more is to be expected: what was read is what it ran from.
+            // A process that has ended cannot execute another program: the files are those from which it ran.
             Err(error) if !error.is_end() => Err(error.into()),
             Ok(_) | Err(_) => Ok(files),
         }
     }
 
-    /// All parts of a server that has ended, or may have, from what was held of it: `file` is what the kernel saw it
-    /// execute, as `name`.
+    /// Hashes all parts of a server that has ended, or may have, from the files that its wrapper kept open: `file` is
+    /// what the kernel saw it execute, as `name`.
     ///
     /// # Errors
     /// [`HashError`]; a part that cannot be hashed is a [`Part::Unknown`].
@@ -227,12 +228,12 @@ impl Hasher {
             module_path: variable("PYTHONPATH"),
         };
         let files = self.measure(&setting, executable, entry, cancel)?;
-        // Nothing keeps it from being written once it has ended.
+        // After its end, the executable can be written.
         held.executable(file)?;
         Ok(files)
     }
 
-    /// All parts of a server that this process is about to start.
+    /// Hashes all parts of a server that this process is about to start.
     ///
     /// # Errors
     /// [`HashError`]; a part that cannot be hashed is a [`Part::Unknown`].
@@ -321,7 +322,7 @@ impl Hasher {
             (EntryPoint::Program, _) => Ok((None, None)),
             (EntryPoint::Loaded(_, entry), _) => self.scripts(setting, entry, cancel),
             (EntryPoint::Image(image), _) => {
-                // What is in it only the runtime knows.
+                // Only the container runtime knows the content of the image.
                 let mut manifest = Manifest::default();
                 manifest.insert(b"image", ManifestEntry::Link(image.clone().into_bytes()));
                 let package = PinnedPackage::new(PathBuf::from(image), manifest);
@@ -412,7 +413,7 @@ impl Hasher {
     }
 }
 
-/// Turns the result for a part into a [`Part`]; a cancellation concerns more than the part and is passed on.
+/// Converts the result for a part to a [`Part`]; a cancellation is returned as an error.
 fn part<T>(result: Result<T, PackageError>, path: &Path) -> Result<Part<T>, HashError> {
     match result {
         Ok(value) => Ok(Part::Hashed(value)),
@@ -421,7 +422,7 @@ fn part<T>(result: Result<T, PackageError>, path: &Path) -> Result<Part<T>, Hash
     }
 }
 
-/// A part without a digest, with the whole chain of causes.
+/// Returns a part without a digest, with all causes of the error.
 fn unknown<T>(path: PathBuf, error: &dyn std::error::Error) -> Part<T> {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let cause = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
@@ -441,8 +442,8 @@ impl ServerLayout<'_> {
         }
     }
 
-    /// The path of the executable as it was started, before links are followed: by the first argument, by
-    /// `PATH` where that is a bare name, else the executable itself.
+    /// Returns the path of the executable as it was started, before links are followed: from the first argument, which
+    /// is looked up in `PATH` if it is a bare name, or else the executable itself.
     fn invoked_as(&self) -> PathBuf {
         let name = Path::new(&self.name);
         let exists = |path: &PathBuf| self.root.is(path, EntryKind::File);
@@ -456,7 +457,7 @@ impl ServerLayout<'_> {
         invoked.unwrap_or_else(|| self.executable.clone())
     }
 
-    /// A directory that belongs to more than any one server: the root, a home, or what homes are in.
+    /// Returns whether a directory belongs to more than one server: the root, a home directory, or its parent.
     fn is_too_broad(&self, path: &Path) -> bool {
         let is_home = path.parent() == Some(Path::new("/home")) || path == Path::new("/root");
         path.parent().is_none() || path == Path::new("/home") || is_home || self.home.as_deref() == Some(path)

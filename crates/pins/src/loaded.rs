@@ -1,5 +1,5 @@
-//! Programs that a dynamic loader was told to run: the kernel executes the loader, which opens the program by its path as an
-//! interpreter opens its script.
+//! Programs that a dynamic loader was told to run: the kernel executes the loader, which opens the program by its path,
+//! as an interpreter opens its script.
 
 use std::{
     ffi::OsString,
@@ -16,7 +16,7 @@ use super::{
     root::{EntryKind, Root},
 };
 
-/// A process as it is compared: what it is, the name that it was started by, and its code.
+/// A process as it is compared: its executable, the name by which it was started, and its entry point.
 #[derive(Debug)]
 pub(super) struct ComparedProgram<'e> {
     pub(super) executable: Executable,
@@ -25,8 +25,8 @@ pub(super) struct ComparedProgram<'e> {
 }
 
 impl<'e> ComparedProgram<'e> {
-    /// Puts the program in the place of its loader. Where that is not one of root's, or the program is not found, the loader stays:
-    /// no server has its content.
+    /// Replaces the loader by the program. If the loader is not one of root's, or the program is not found, the loader
+    /// remains: no server has its content, so it matches no pin.
     pub(super) fn of(
         root: &Root,
         working_directory: &Path,
@@ -42,7 +42,7 @@ impl<'e> ComparedProgram<'e> {
             };
         };
         let loaded = match is_loader(root, &executable) {
-            // The loader looks for a bare name among libraries.
+            // A bare name is looked up among the libraries, so it is not resolved here.
             true if program.as_os_str().as_bytes().contains(&b'/') => {
                 find(root, &working_directory.join(program)).ok()
             }
@@ -74,7 +74,7 @@ fn find(root: &Root, path: &Path) -> io::Result<Executable> {
     })
 }
 
-/// Returns whether an executable is a dynamic loader that nobody but root can change. Any process can give itself a loader's
+/// Returns whether an executable is a dynamic loader that only root can change. Any process can give itself a loader's
 /// arguments.
 fn is_loader(root: &Root, executable: &Executable) -> bool {
     let path = root.canonical(&executable.path);

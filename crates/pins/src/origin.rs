@@ -1,7 +1,7 @@
-//! The origin of a package: what its installer noted beside it about the registry it came from.
+//! The origin of a package: what its installer recorded about the registry from which it came.
 //!
-//! Nobody checked it here: whoever can write the package can write the note too. It tells a user which release runs, and
-//! is compared with what a registry says.
+//! The origin is not verified: a program that can write the package can write the record too. It shows a user which
+//! release runs, and is compared with what a registry says.
 
 use std::{
     ffi::OsStr,
@@ -18,18 +18,18 @@ use serde_json::Value;
 
 use super::{locks, python::normalise, registry_entry, root::Root};
 
-/// Largest lock file of npm that is read, bytes; nothing but one entry of it is kept.
+/// Largest lock file of npm that is read, bytes; only one entry of it is kept in memory.
 const MAX_NPM_LOCK: u64 = 8 << 20;
 /// Largest `uv.lock` that is read, bytes; all of it is in memory for a moment.
 const MAX_UV_LOCK: u64 = 1 << 20;
-/// Largest other note that is read, bytes.
+/// Largest record of another kind that is read, bytes.
 pub(super) const MAX_NOTE: u64 = 1 << 20;
-/// Longest text that is taken from a note, bytes; a longer one is left out.
+/// Longest text that is used from a record, bytes; a longer one is left out.
 const MAX_TEXT: usize = 1024;
-/// Directories above an environment in which its lock file is looked for.
+/// Levels above an environment in which its lock file is looked for.
 pub(super) const MAX_ABOVE: usize = 2;
 
-/// A package by its `package.json` or the lock file of npm, as far as it is read.
+/// The fields of a `package.json` or of an entry in npm's lock file that are read.
 #[derive(Debug, Default, Deserialize)]
 struct NpmNote {
     name: Option<String>,
@@ -40,17 +40,17 @@ struct NpmNote {
     registry_name: Option<String>,
 }
 
-/// A member that is left out unless it is a text: what else it is spoils no other one.
+/// Reads a member, and ignores it unless it is a text: other values do not invalidate the rest.
 pub(super) fn if_text<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<String>, D::Error> {
     let value = Value::deserialize(reader)?;
     Ok(value.as_str().map(str::to_owned))
 }
 
-/// The origin of an npm package, by the lock file that npm keeps in the outermost `node_modules`, or by its own
-/// description where it was installed without one.
+/// Returns the origin of an npm package, from the lock file in the outermost `node_modules`, or from its own
+/// `package.json` if it was installed without a lock file.
 pub(super) fn of_node(root: &Root, package: &Path, base: &Path) -> Option<PackageOrigin> {
     let place = package.strip_prefix(base).ok()?;
-    // One outside `node_modules` is a checkout: no registry sent it.
+    // A package outside `node_modules` is a checkout, and did not come from a registry.
     let parts: Vec<&str> = place.components().map(component).collect::<Option<_>>()?;
     let at = parts.iter().rposition(|part| *part == "node_modules")?;
     let lock = text(root, &base.join("node_modules/.package-lock.json"), MAX_NPM_LOCK);
@@ -60,7 +60,7 @@ pub(super) fn of_node(root: &Root, package: &Path, base: &Path) -> Option<Packag
     let registry_entry = registry_entry::of_node(root, package, own.registry_name.as_deref());
     let either = |noted: Option<String>, own: Option<String>| short(&noted.or(own)?);
     let directory = parts[at + 1..].join("/");
-    // An alias is installed under another name than its own.
+    // An alias is installed under another name than the package's own.
     let name = either(noted.name, own.name).or_else(|| short(&directory))?;
     let version = either(noted.version, own.version)?;
     let (resolved, integrity) = match (noted.resolved, noted.integrity) {
@@ -87,7 +87,7 @@ fn component(part: Component<'_>) -> Option<&str> {
     name.to_str()
 }
 
-/// The one entry of a JSON text that these members lead to; nothing else of it is kept.
+/// Returns the entry of a JSON text at this path; the rest is not kept in memory.
 fn note(text: &str, way: &[&str]) -> Option<NpmNote> {
     let mut reader = serde_json::Deserializer::from_str(text);
     Way(way).deserialize(&mut reader).ok()?
@@ -125,8 +125,8 @@ impl<'de> Visitor<'de> for Way<'_> {
     }
 }
 
-/// The origin of a Python distribution with this `.dist-info`, by PEP 610, or by the lock file (of uv or poetry) of the
-/// project that its environment belongs to.
+/// Returns the origin of a Python distribution with this `.dist-info`, from PEP 610, or from the lock file (of uv or
+/// poetry) of the project of its environment.
 pub(super) fn of_python(root: &Root, metadata: &Path, environment: &Path) -> Option<PackageOrigin> {
     let headers = text(root, &metadata.join("METADATA"), MAX_NOTE)?;
     let header = |name: &str| {
@@ -151,10 +151,10 @@ pub(super) fn of_python(root: &Root, metadata: &Path, environment: &Path) -> Opt
     })
 }
 
-/// The URL an archive was fetched from, and its digest.
+/// The URL from which an archive was fetched, and its digest.
 pub(super) type Source = (Option<String>, Option<String>);
 
-/// A `direct_url.json`, as far as it is read.
+/// The fields of a `direct_url.json` that are read.
 #[derive(Debug, Deserialize)]
 struct DirectUrl {
     url: String,
@@ -177,7 +177,7 @@ struct RepositoryNote {
     commit_id: Option<String>,
 }
 
-/// The source in a `direct_url.json`: the user named an archive or a repository rather than a registry.
+/// Returns the source in a `direct_url.json`: the user named an archive or a repository instead of a registry.
 fn direct(root: &Root, metadata: &Path) -> Option<Source> {
     let noted: DirectUrl = json(root, &metadata.join("direct_url.json"))?;
     let digest = noted.archive_info.and_then(|archive| archive.hashes?.sha256);
@@ -187,7 +187,7 @@ fn direct(root: &Root, metadata: &Path) -> Option<Source> {
     Some((location(&noted.url), integrity))
 }
 
-/// A lock file of uv, as far as it is read.
+/// The fields of a lock file of uv that are read.
 #[derive(Debug, Deserialize)]
 struct UvLock {
     #[serde(default)]
@@ -209,8 +209,8 @@ struct LockedFile {
     hash: Option<String>,
 }
 
-/// The source in the project's lock file, where its tool installed it: the wheel whose tags are those of the installed one,
-/// or the source distribution where there is no wheel.
+/// Returns the source in the project's lock file, if the tool of the lock file was the installer: the wheel with the
+/// tags of the installed one, or the source distribution if there is no wheel.
 fn locked(root: &Root, metadata: &Path, environment: &Path, name: &str, version: &str) -> Option<Source> {
     let installer = text(root, &metadata.join("INSTALLER"), MAX_NOTE)?;
     let tags = text(root, &metadata.join("WHEEL"), MAX_NOTE).unwrap_or_default();
@@ -218,7 +218,7 @@ fn locked(root: &Root, metadata: &Path, environment: &Path, name: &str, version:
         .lines()
         .filter_map(|line| line.strip_prefix("Tag: "))
         .collect();
-    // Poetry writes its name with a capital letter, and its version.
+    // Poetry writes its name with a capital letter, followed by its version.
     match installer.split_whitespace().next()?.to_ascii_lowercase().as_str() {
         "uv" => of_uv(root, environment, name, version, &tags),
         "poetry" => locks::of_poetry(root, environment, name, version, &tags),
@@ -273,15 +273,15 @@ pub(super) fn json<T: DeserializeOwned>(root: &Root, path: &Path) -> Option<T> {
     serde_json::from_str(&text(root, path, MAX_NOTE)?).ok()
 }
 
-/// A text of a note, which is shown: names, versions, digests and URLs are of ASCII, so that one with anything else, as
-/// characters that turn around or hide others, is left out, as is a long one.
+/// Returns a text of a record if it is safe to show: names, versions, digests and URLs are ASCII, so a text with other
+/// characters, which could hide or reverse others, is left out, and so is a long one.
 pub(super) fn short(text: &str) -> Option<String> {
     let is_shown = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
     let is_plain = !text.is_empty() && text.len() <= MAX_TEXT && text.bytes().all(is_shown);
     is_plain.then(|| text.to_owned())
 }
 
-/// A URL without what can be a credential: the user and password before its host, query and fragment.
+/// Returns a URL without the parts that can be credentials: user and password before the host, query and fragment.
 pub(super) fn location(url: &str) -> Option<String> {
     let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
     let Some((scheme, rest)) = url.split_once("://") else {
@@ -292,7 +292,7 @@ pub(super) fn location(url: &str) -> Option<String> {
     short(&format!("{scheme}://{host}{path}"))
 }
 
-/// Returns the environment that a distribution is installed in: what is above its `lib`, `lib64` or `Lib`.
+/// Returns the environment of a distribution: the directory above its `lib`, `lib64` or `Lib`.
 pub(super) fn environment_of(metadata: &Path) -> Option<PathBuf> {
     let is_library = |name: &OsStr| ["lib", "lib64", "Lib"].iter().any(|known| name == *known);
     let library = metadata

@@ -1,5 +1,5 @@
-//! Facts about a running process from `/proc`, all through one descriptor of its directory: a process
-//! that took over the pid cannot answer in its place.
+//! Facts about a running process from `/proc`. All are read through one descriptor of its directory, so that another
+//! process with the same number cannot answer in its place.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -29,7 +29,7 @@ const MAX_STRINGS: u64 = 256 * 1024;
 const MAX_MOUNTS: u64 = 4 << 20;
 const DELETED: &[u8] = b" (deleted)";
 
-/// A process that was alive when it was opened; every question fails once it has ended.
+/// A process that was alive when it was opened; every query fails once it has ended.
 #[derive(Debug)]
 pub struct Process {
     pid: u32,
@@ -39,15 +39,15 @@ pub struct Process {
 /// The file a process runs from.
 #[derive(Debug)]
 pub struct Executable {
-    /// Its path inside the process's root, as it was when it was started.
+    /// Its path inside the process's root at the time of its start.
     pub path: PathBuf,
-    /// True if that path still leads to it.
+    /// True if that path no longer leads to it.
     pub deleted: bool,
     /// The file itself.
     pub node: FoundFile,
 }
 
-/// A question about a process that has no answer.
+/// The error of a query about a process.
 #[derive(Debug, thiserror::Error)]
 #[error("process {pid}: cannot read {what}")]
 pub struct ProcessError {
@@ -61,7 +61,7 @@ pub struct ProcessError {
 }
 
 impl ProcessError {
-    /// Returns whether the process has ended: it has no file any more, even where nobody waited for it yet.
+    /// Returns whether the process has ended: its directory has no files then, even if it was not reaped yet.
     pub fn is_end(&self) -> bool {
         let ends = [Errno::ESRCH, Errno::ENOENT].map(|errno| errno as i32);
         self.source
@@ -71,10 +71,10 @@ impl ProcessError {
 }
 
 impl Process {
-    /// Takes hold of process `pid`.
+    /// Opens process `pid`.
     ///
     /// # Errors
-    /// Returns an error if there is none.
+    /// Returns an error if there is no such process.
     pub fn open(pid: u32) -> Result<Self, ProcessError> {
         OpenOptions::new()
             .read(true)
@@ -88,28 +88,28 @@ impl Process {
             })
     }
 
-    /// Its id.
+    /// Returns its number.
     pub const fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The file it runs from.
+    /// Returns the file that it executes.
     ///
     /// # Errors
-    /// Returns an error if it has ended or belongs to someone else.
+    /// Returns an error if it has ended or belongs to another user.
     pub fn executable(&self) -> Result<Executable, ProcessError> {
         self.file_at("exe", "exe")
     }
 
-    /// A file that it has open.
+    /// Returns a file that it has open.
     ///
     /// # Errors
-    /// Returns an error if it has ended, belongs to someone else, or has none of that number.
+    /// Returns an error if it has ended, belongs to another user, or has no such descriptor.
     pub fn opened(&self, descriptor: i32) -> Result<Executable, ProcessError> {
         self.file_at(&format!("fd/{descriptor}"), "fd")
     }
 
-    /// The file that a link leads to: `name` is where the link is, `what` what that is called.
+    /// Returns the file at the target of a link: `name` is the path of the link, and `what` its name in errors.
     fn file_at(&self, name: &str, what: &'static str) -> Result<Executable, ProcessError> {
         let node = self
             .descriptor(name, what)
@@ -144,23 +144,23 @@ impl Process {
         (found.stat().st_dev, found.stat().st_ino) == (node.stat().st_dev, node.stat().st_ino)
     }
 
-    /// Its root directory, in its mount namespace.
+    /// Returns its root directory, in its mount namespace.
     ///
     /// # Errors
-    /// Returns an error if it has ended or belongs to someone else.
+    /// Returns an error if it has ended or belongs to another user.
     pub fn root(&self) -> Result<Root, ProcessError> {
         self.descriptor("root", "root").map(Root::from_descriptor)
     }
 
-    /// Its working directory, as a path inside its root.
+    /// Returns its working directory, as a path inside its root.
     ///
     /// # Errors
-    /// Returns an error if it has ended or belongs to someone else.
+    /// Returns an error if it has ended or belongs to another user.
     pub fn working_directory(&self) -> Result<PathBuf, ProcessError> {
         self.link_inside_root("cwd", "cwd")
     }
 
-    /// Its arguments; the process can overwrite them, so they are what it says of itself.
+    /// Returns its arguments. The process can overwrite them, so they are its own claim.
     ///
     /// # Errors
     /// Returns an error if it has ended.
@@ -168,10 +168,10 @@ impl Process {
         Ok(strings(&self.read("cmdline", MAX_STRINGS)?))
     }
 
-    /// The value of an environment variable at its start.
+    /// Returns the value of an environment variable at its start.
     ///
     /// # Errors
-    /// Returns an error if it has ended or belongs to someone else.
+    /// Returns an error if it has ended or belongs to another user.
     pub fn variable(&self, name: &str) -> Result<Option<OsString>, ProcessError> {
         let environment = strings(&self.read("environ", MAX_STRINGS)?);
         Ok(environment.iter().find_map(|entry| {
@@ -183,18 +183,18 @@ impl Process {
         }))
     }
 
-    /// Names of its environment variables at its start, those that are no UTF-8 left out.
+    /// Returns the names of its environment variables at its start, without those that are not UTF-8.
     ///
     /// # Errors
-    /// Returns an error if it has ended or belongs to someone else.
+    /// Returns an error if it has ended or belongs to another user.
     pub fn variables(&self) -> Result<Vec<String>, ProcessError> {
         let environment = strings(&self.read("environ", MAX_STRINGS)?);
         let name = |entry: &OsString| Some(entry.to_str()?.split_once('=')?.0.to_owned());
         Ok(environment.iter().filter_map(name).collect())
     }
 
-    /// Links are written as seen from here: in a chroot with the chroot's path in front, in another mount
-    /// namespace without.
+    /// Returns the target of a link inside the process's root. The kernel writes the target as seen from here: with the
+    /// path of a chroot, and without that of another mount namespace.
     fn link_inside_root(&self, name: &str, what: &'static str) -> Result<PathBuf, ProcessError> {
         let root = PathBuf::from(self.link("root", "root")?);
         let path = PathBuf::from(self.link(name, what)?);

@@ -1,9 +1,9 @@
-//! The package a Node script belongs to, and the packages that Node would resolve its dependencies to.
+//! The package of a Node script, and the packages to which Node would resolve its dependencies.
 //!
-//! The tree is followed by declared dependencies, so that unrelated packages of a global `node_modules` stay
-//! out. A package that is required without being declared anywhere is not part of it.
+//! Only declared dependencies are followed, so that unrelated packages in a global `node_modules` are not included. A
+//! package that is required without being declared anywhere is not included either.
 //!
-//! A script outside a package is followed by what its source imports.
+//! For a script outside a package, the imports in its source are followed.
 
 mod imports;
 
@@ -40,15 +40,15 @@ const EXTENSIONS: [&str; 5] = ["js", "mjs", "cjs", "json", "node"];
 const OTHER_EXTENSIONS: [&str; 5] = ["ts", "tsx", "mts", "cts", "jsx"];
 /// Files that a script without a package can load from its own directory.
 const CODE: [&str; 8] = ["js", "mjs", "cjs", "node", "ts", "mts", "cts", "wasm"];
-/// Files of code that is no text, or of data: they import nothing.
+/// Extensions of binary code and of data, which import nothing.
 const CLOSED: [&str; 3] = ["json", "node", "wasm"];
-/// Largest source whose imports are read, in bytes; one that is larger may import anything.
+/// Largest source whose imports are read, in bytes; a larger one may import anything.
 const MAX_SOURCE: u64 = 4 << 20;
 /// Most files that a script outside a package may import.
 const MAX_SOURCES: usize = 2_000;
 
-/// The file Node runs for `path`: extensions are tried, and a directory stands for its `main` or index.
-/// `None` where there is no such file.
+/// Returns the file that Node runs for `path`: extensions are tried, and for a directory its `main` or index. Returns
+/// `None` if there is no such file.
 pub(super) fn entry_file(root: &Root, path: &Path) -> Option<PathBuf> {
     as_file(root, path).or_else(|| {
         let main = description(root, path)
@@ -76,12 +76,12 @@ fn as_file(root: &Root, path: &Path) -> Option<PathBuf> {
 pub(super) enum NodePackage {
     /// A directory with a `package.json`.
     Directory(PathBuf),
-    /// A script on its own; what it imports is looked up from where it is.
+    /// A script outside a package; its imports are resolved from its directory.
     Script(PathBuf),
 }
 
 impl NodePackage {
-    /// The package of the canonical path `script`.
+    /// Returns the package of the canonical path `script`.
     pub(super) fn of(setting: &ServerLayout<'_>, script: &Path) -> Self {
         let directory = script.parent().unwrap_or(script);
         if let Some(installed) = installed_package(script) {
@@ -121,7 +121,7 @@ impl NodePackage {
         outermost.and_then(Path::parent).unwrap_or_else(|| self.root())
     }
 
-    /// Its files and those of every package it depends on, directly or not.
+    /// Collects its files and those of every package on which it depends, directly or indirectly.
     pub(super) fn collect(&self, mut collector: Collector<'_>) -> Result<Manifest, PackageError> {
         let mut seen = BTreeSet::new();
         let mut pending = match self {
@@ -148,7 +148,7 @@ impl NodePackage {
     }
 }
 
-/// The packages that `package` depends on, as far as they are installed. A link on the way is recorded.
+/// Returns the installed packages on which `package` depends. Links on the way are recorded.
 fn follow(collector: &mut Collector<'_>, package: &Path) -> Result<Vec<PathBuf>, PackageError> {
     let mut packages = Vec::new();
     for name in dependencies(collector.root(), package) {
@@ -173,8 +173,8 @@ fn follow_name(
     Ok(Some(canonical))
 }
 
-/// Adds a script with the files that it imports, directly or not, and gives back the packages that they import. Where
-/// an import cannot be told, all code in the script's directory is added.
+/// Adds a script with the files that it imports, directly or indirectly, and returns the packages that they import. If
+/// an import is computed at run time, all code in the script's directory is added.
 fn collect_script(collector: &mut Collector<'_>, script: &Path) -> Result<Vec<PathBuf>, PackageError> {
     let mut packages = Vec::new();
     let (mut pending, mut seen) = (vec![script.to_owned()], BTreeSet::new());
@@ -211,7 +211,7 @@ fn collect_script(collector: &mut Collector<'_>, script: &Path) -> Result<Vec<Pa
     Ok(packages)
 }
 
-/// The package that an import names; `None` for a path.
+/// Returns the package that an import names. Returns `None` for a path.
 fn package_name(import: &str) -> Option<&str> {
     if import.starts_with(['.', '/']) {
         return None;
@@ -223,7 +223,8 @@ fn package_name(import: &str) -> Option<&str> {
     Some(end.map_or(import, |(at, _)| &import[..at])).filter(|name| is_package_name(name))
 }
 
-/// The files that an import of `path` can mean, in whatever runtime: whichever appears beside one may take its place.
+/// Returns the files that an import of `path` can mean in any runtime: a new file among these could take the place of
+/// another.
 fn importable(root: &Root, path: &Path) -> Vec<PathBuf> {
     let extensions = || EXTENSIONS.iter().chain(&OTHER_EXTENSIONS);
     let appended = |path: &Path| {
@@ -235,7 +236,7 @@ fn importable(root: &Root, path: &Path) -> Vec<PathBuf> {
             PathBuf::from(name)
         })
     };
-    // `./x.js` is `x.ts` where TypeScript runs as it is.
+    // In a runtime of TypeScript, `./x.js` can mean `x.ts`.
     let replaced = extensions().map(|extension| path.with_extension(extension));
     let replaced = replaced.filter(|_| has_extension(path, &EXTENSIONS));
     let candidates = std::iter::once(path.to_owned())
@@ -259,7 +260,7 @@ fn has_extension(path: &Path, extensions: &[&str]) -> bool {
         .is_some_and(|found| extensions.iter().any(|extension| found == *extension))
 }
 
-/// Adds the code in a directory.
+/// Adds all code in a directory.
 fn collect_directory(collector: &mut Collector<'_>, directory: &Path) -> Result<(), PackageError> {
     for name in collector.root().names(directory).map_err(unreadable(directory))? {
         let path = directory.join(&name);
@@ -290,7 +291,7 @@ fn installed_package(script: &Path) -> Option<PathBuf> {
     }
 }
 
-/// `package.json` of a directory; one that cannot be read declares nothing, and is hashed like any file.
+/// Returns `package.json` of a directory. One that cannot be parsed declares nothing, and is hashed like any file.
 fn description(root: &Root, package: &Path) -> Option<Value> {
     let content = root.read(&package.join(DESCRIPTION), MAX_DESCRIPTION).ok()?;
     serde_json::from_slice(&content).ok()
@@ -309,7 +310,7 @@ fn dependencies(root: &Root, package: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// `name` or `@scope/name`: nothing that leads out of a `node_modules`.
+/// Returns whether the name is `name` or `@scope/name`: it may not lead out of a `node_modules`.
 fn is_package_name(name: &str) -> bool {
     let plain = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.contains(['/', '\0']);
     match name.split_once('/') {
@@ -318,7 +319,7 @@ fn is_package_name(name: &str) -> bool {
     }
 }
 
-/// Node's own search: the nearest `node_modules/NAME` on the way up.
+/// Resolves like Node: to the nearest `node_modules/NAME` on the way up.
 fn resolve(root: &Root, package: &Path, name: &str) -> Option<PathBuf> {
     package
         .ancestors()

@@ -1,4 +1,4 @@
-//! Every way Node packages are installed, built by hand.
+//! Every way in which Node packages are installed, built by hand.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::fixture::{Fixture, paths};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// An npx cache: the server depends on `a` and `b`; `b` has its own older `a`; `stray` is nobody's.
+/// An npx cache: the server depends on `a` and `b`; `b` has its own older `a`; nothing depends on `stray`.
 fn npx_cache(home: &str) -> std::io::Result<(Fixture, String)> {
     let modules = format!("{home}/.npm/_npx/0a1b/node_modules");
     let fixture = Fixture::new()?;
@@ -228,7 +228,7 @@ fn a_home_directory_is_never_a_package() -> Outcome {
     Ok(())
 }
 
-/// A directory of scripts: one imports a file and a directory beside it, and a package that nothing declares.
+/// A directory of scripts: one imports a file, a directory, and a package that is not declared.
 fn scripts() -> std::io::Result<Fixture> {
     Fixture::of(&[
         (

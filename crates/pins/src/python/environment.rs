@@ -22,34 +22,33 @@ const MAX_ADDED: usize = 64;
 /// An interpreter's module directories.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Environment {
-    /// The prefix it was installed under.
+    /// The installation prefix.
     pub(super) prefix: PathBuf,
-    /// The scope: few packages or the whole system.
+    /// Whether it belongs to one program or to the whole system.
     pub(super) scope: EnvironmentScope,
-    /// Directories that `PYTHONPATH` names, canonical. They are searched before all others, and belong to
-    /// whoever set it rather than to the environment.
+    /// Directories in `PYTHONPATH`, canonical. They are searched first, and belong to the user who set the variable
+    /// rather than to the environment.
     pub(super) named: Vec<PathBuf>,
-    /// `site-packages` and `dist-packages`, canonical, in the order they are searched.
+    /// `site-packages` and `dist-packages`, canonical, in the order in which they are searched.
     pub(super) sites: Vec<PathBuf>,
-    /// Directories that path files in those add as such: an environment that uv lays over others has the packages of
-    /// those.
+    /// Directories that path files in those add: an environment that uv layers over others uses their packages.
     pub(super) added: Vec<PathBuf>,
-    /// The interpreter's own modules, where they are found.
+    /// The standard library, if it is found.
     pub(super) library: Option<PathBuf>,
 }
 
 /// The scope of an environment: it belongs to one program or to the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EnvironmentScope {
-    /// A virtual environment: everything in it is there for one purpose.
+    /// A virtual environment, which belongs to one program.
     Virtual,
-    /// An interpreter's own, shared by everything on the host.
+    /// The environment of an interpreter itself, which all programs of the host share.
     System,
 }
 
 impl Environment {
-    /// The environment of the interpreter that `setting` runs, as Python itself finds it: from the name it
-    /// was started by, before links are followed. `script` may lie in a user's own directory.
+    /// Finds the environment of the interpreter that `setting` runs, as Python does: from the name by which it was
+    /// started, before links are followed. `script` may be in a user's own directory.
     pub(super) fn of(setting: &ServerLayout<'_>, script: Option<&Path>) -> Self {
         let root = setting.root;
         let invoked = setting.invoked_as();
@@ -106,7 +105,7 @@ impl Environment {
 }
 
 impl Environment {
-    /// Every directory in which modules are looked for, in that order.
+    /// Returns every directory in which modules are searched for, in that order.
     pub(super) fn directories(&self) -> impl Iterator<Item = &PathBuf> {
         self.named.iter().chain(&self.sites).chain(&self.added)
     }
@@ -120,19 +119,20 @@ impl ServerLayout<'_> {
     }
 }
 
-/// The directory of `path`; the root's is the root.
+/// Returns the directory of `path`; that of the root is the root.
 fn parent(path: &Path) -> &Path {
     path.parent().unwrap_or(path)
 }
 
-/// `python3.11` of `/usr/bin/python3.11`; `None` where the name has no minor version.
+/// Returns `python3.11` of `/usr/bin/python3.11`. Returns `None` if the name has no minor version.
 fn version_directory(executable: &Path) -> Option<&str> {
     let name = executable.file_name()?.to_str()?;
     name.split_once('.')?;
     Some(name)
 }
 
-/// The standard library of the interpreter at `executable`: it has the module that Python looks for to find it.
+/// Returns the standard library of the interpreter at `executable`: the directory with the module by which Python
+/// itself finds it.
 fn library(root: &Root, executable: &Path) -> Option<PathBuf> {
     let prefix = parent(parent(executable));
     let named = |library: &str| {
@@ -166,7 +166,7 @@ fn value<'t>(configuration: &'t str, key: &str) -> Option<&'t str> {
     })
 }
 
-/// The directories below `PREFIX/lib`; only the interpreter's version where that is known and there.
+/// Returns the directories below `PREFIX/lib`; only that of the interpreter's version if it is known and exists.
 fn site_directories(root: &Root, prefix: &Path, version: Option<&str>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for library in ["lib", "lib64"] {
@@ -183,7 +183,7 @@ fn site_directories(root: &Root, prefix: &Path, version: Option<&str>) -> Vec<Pa
     found
 }
 
-/// `python3`, `python3.11`, `pypy3.10`.
+/// Returns whether the name is like `python3`, `python3.11`, `pypy3.10`.
 fn is_version_directory(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.starts_with(b"python3") || name.starts_with(b"pypy3")
@@ -199,7 +199,7 @@ fn system_sites(root: &Root, prefix: &Path, version: Option<&str>) -> Vec<PathBu
         .collect()
 }
 
-/// Directories that the code in path files of `sites` names, and in path files of these.
+/// Returns the directories that the code in path files of `sites` adds, and in path files of these.
 fn added(root: &Root, sites: &[PathBuf]) -> Vec<PathBuf> {
     let mut pending = sites.to_vec();
     let mut added: Vec<PathBuf> = Vec::new();
@@ -222,7 +222,7 @@ fn added(root: &Root, sites: &[PathBuf]) -> Vec<PathBuf> {
     added
 }
 
-/// Absolute paths in quotes, in lines that are code and call what adds directories.
+/// Returns the absolute paths in quotes, on code lines that add directories.
 fn named_directories(text: &str) -> Vec<PathBuf> {
     let code = text.lines().filter(|line| line.starts_with("import"));
     let adding = code.filter(|line| line.contains("addsitedir") || line.contains("sys.path"));
@@ -233,7 +233,7 @@ fn named_directories(text: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Those that exist, each once.
+/// Returns the existing directories, each once.
 fn distinct(root: &Root, sites: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut seen = BTreeSet::new();
     sites

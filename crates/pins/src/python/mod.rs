@@ -1,8 +1,8 @@
-//! The distribution a Python server belongs to and the distributions it requires, or the environment it
-//! runs in where the distribution cannot be told.
+//! The distribution of a Python server and the distributions that it requires, or its whole environment if the
+//! distribution is unknown.
 //!
-//! Compiled modules (`__pycache__`) are left out, because two installations never share them. So a planted
-//! `.pyc` that claims its source's time and size is not seen here.
+//! Compiled modules (`__pycache__`) are not included, because they differ between any two installations. So a planted
+//! `.pyc` with its source's time and size is not noticed.
 
 mod distribution;
 mod environment;
@@ -37,13 +37,13 @@ use super::{
 const MAX_SOURCE: u64 = 1 << 20;
 /// Most source files and directories of one module that are searched for imports.
 const MAX_SOURCES: usize = 2_000;
-/// Modules that Python imports by itself where they are installed.
+/// Modules that Python imports at every start if they exist.
 const CUSTOMISATION: [&str; 2] = ["sitecustomize.py", "usercustomize.py"];
 
-/// The entry point that Python was told to run.
+/// The code that Python was told to run.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PythonEntry<'a> {
-    /// A file, canonical, with its text.
+    /// A file, by its canonical path, with its text.
     Script(&'a Path, &'a str),
     /// `-m NAME`.
     Module(&'a str),
@@ -54,30 +54,30 @@ pub(super) enum PythonEntry<'a> {
 pub(super) struct PythonPackage {
     environment: Environment,
     index: Index,
-    /// Directories that come before the environment's, or are added to them by `.pth` files.
+    /// Directories that are searched before the environment's, or are added by `.pth` files.
     extra: Vec<PathBuf>,
     root: PathBuf,
     /// The directory that file names are relative to.
     base: PathBuf,
     parts: PackageParts,
-    /// The `.dist-info` of the distribution that the server is.
+    /// The `.dist-info` of the server's distribution.
     metadata: Option<PathBuf>,
 }
 
 /// The collected parts.
 #[derive(Debug, Default)]
 struct PackageParts {
-    /// Distributions, with what they require.
+    /// Distributions, which are included with what they require.
     distributions: BTreeSet<String>,
-    /// Files and directories that no distribution owns.
+    /// Files and directories outside all distributions.
     loose: BTreeSet<PathBuf>,
 }
 
 impl PythonPackage {
-    /// The package that `start` runs.
+    /// Returns the package that `start` runs.
     ///
     /// # Errors
-    /// [`PackageError::NoModule`] where a module is nowhere; where the environment is too large to look through.
+    /// Returns [`PackageError::NoModule`] if a module is not found, or an error if the environment is too large.
     pub(super) fn of(
         setting: &ServerLayout<'_>,
         start: PythonEntry<'_>,
@@ -107,7 +107,7 @@ impl PythonPackage {
         Ok(package)
     }
 
-    /// Returns what its installer noted of where it came from.
+    /// Returns what its installer recorded about its origin.
     pub(super) fn origin(&self, root: &Root) -> Option<PackageOrigin> {
         let metadata = self.metadata.as_deref()?;
         let environment = origin::environment_of(metadata)?;
@@ -124,7 +124,7 @@ impl PythonPackage {
         &self.base
     }
 
-    /// Its files and those of every distribution it requires, directly or not.
+    /// Collects its files and those of every distribution that it requires, directly or indirectly.
     pub(super) fn collect(
         &self,
         setting: &ServerLayout<'_>,
@@ -178,8 +178,8 @@ impl PythonPackage {
         }
     }
 
-    /// Adds what a script runs: itself, what it imports, and what stands in its directory under the name of a module
-    /// that is installed elsewhere, because Python looks there first, whoever imports it.
+    /// Adds what a script runs: itself, what it imports, and files in its directory with the name of a module that is
+    /// installed elsewhere, because Python looks in this directory first for every import.
     fn add_script(&mut self, root: &Root, script: &Path, text: &str) -> Result<(), PackageError> {
         let directory = script.parent().unwrap_or(script).to_owned();
         let local = DirectoryModules::read(root, &directory)?;
@@ -209,9 +209,9 @@ impl PythonPackage {
         Ok(())
     }
 
-    /// Adds the modules beside a script that it can load, and gives back the names of the others that they import.
-    /// All are added where the names cannot be told: one of them imports by a name it makes, or it is not known which
-    /// modules Python has elsewhere.
+    /// Adds the modules in a script's directory that it can load, and returns the names of the others that they import.
+    /// All are added if the names are unknown, because one is computed at run time, or the modules of the interpreter
+    /// are unknown.
     fn add_local(
         &mut self,
         root: &Root,
@@ -258,7 +258,8 @@ impl PythonPackage {
         }
     }
 
-    /// Names of the modules that the standard library and the environment have; `None` where the library is not found.
+    /// Returns the names of the modules in the standard library and the environment. Returns `None` if the library is
+    /// not found.
     fn modules_elsewhere(&self, root: &Root) -> Option<BTreeSet<String>> {
         let library = self.environment.library.as_deref()?;
         let dynamic = library.join("lib-dynload");
@@ -317,7 +318,7 @@ impl PythonPackage {
         Ok(())
     }
 
-    /// Adds what `modules` need, and a virtual environment whole.
+    /// Adds what `modules` need; a virtual environment is added as a whole.
     fn add_needed(&mut self, root: &Root, modules: &BTreeSet<String>) {
         for module in modules {
             self.add_import(root, module);
@@ -335,7 +336,7 @@ impl PythonPackage {
                 .iter()
                 .find_map(|place| module_in(root, place, module))
         };
-        // What `PYTHONPATH` names hides an installed distribution.
+        // A module in `PYTHONPATH` hides an installed distribution.
         let place = match first_in(&self.environment.named) {
             None if providers.is_empty() => {
                 first_in(&self.environment.sites).or_else(|| first_in(&self.environment.added))
@@ -346,7 +347,8 @@ impl PythonPackage {
         self.parts.distributions.extend(providers);
     }
 
-    /// Returns the metadata of the distribution, where it can be told: of several nobody knows which the server is.
+    /// Returns the metadata of the distribution. Returns `None` if there are several, because it is unknown which one
+    /// is the server.
     fn metadata_of(&self, distributions: &BTreeSet<String>) -> Option<PathBuf> {
         let mut names = distributions.iter();
         let (name, None) = (names.next()?, names.next()) else {
@@ -365,7 +367,7 @@ impl PythonPackage {
     }
 }
 
-/// Adds what a distribution lists, unless it has been removed: that it is missing shows as a difference.
+/// Adds a listed file of a distribution, unless it has been removed: a missing file is a difference in the manifest.
 fn add_existing(collector: &mut Collector<'_>, path: &Path) -> Result<(), PackageError> {
     match collector.root().find_link(path) {
         Ok(_) => {}
@@ -376,7 +378,7 @@ fn add_existing(collector: &mut Collector<'_>, path: &Path) -> Result<(), Packag
     collector.add(path, contents)
 }
 
-/// The package directory or file of a top-level module in a directory, canonical.
+/// Returns the canonical path of a top-level module in a directory: a package directory or a file.
 fn module_in(root: &Root, directory: &Path, module: &str) -> Option<PathBuf> {
     let package = directory.join(module);
     let is_package = ["__init__.py", "__main__.py"]
@@ -407,9 +409,9 @@ pub(super) fn source(root: &Root, path: &Path) -> Option<String> {
 /// The imports of a module's source files.
 #[derive(Debug, Default)]
 struct PythonImports {
-    /// First components of the names.
+    /// First components of the names of imported modules.
     modules: BTreeSet<String>,
-    /// True if some are imported by a name that is made when the module runs.
+    /// True if the name of an import is computed at run time.
     is_dynamic: bool,
 }
 

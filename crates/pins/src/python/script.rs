@@ -1,18 +1,18 @@
-//! Console scripts as installers write them, without the path of the environment they were written for.
+//! Console scripts of installers, without the path of the environment for which they were written.
 
-/// Stands for the lines that name the interpreter.
+/// Takes the place of the lines that name the interpreter.
 const NEUTRAL: &str = "#!python\n";
 
-/// The text of a script whose first lines do nothing but start the environment's own Python, with those lines
-/// replaced: the interpreter is pinned by its content, and two environments would otherwise never be equal.
-/// `None` where the first lines do anything else; then they count.
+/// Returns the text of a script whose first lines only start the environment's own Python, with those lines replaced:
+/// the interpreter is pinned by its content, and otherwise no two environments would be equal. Returns `None` if the
+/// first lines do anything else: they are hashed as they are then.
 pub(crate) fn without_interpreter(text: &str) -> Option<String> {
     let (first, rest) = text.split_once('\n')?;
     let command = first.strip_prefix("#!")?;
     if is_python(command) {
         return Some(format!("{NEUTRAL}{rest}"));
     }
-    // Where the path is too long for a `#!` line the script is one of sh and of Python at once.
+    // Where the path is too long for a `#!` line, installers write a script that is valid for both sh and Python.
     let (second, rest) = rest.split_once('\n')?;
     let (third, rest) = rest.split_once('\n')?;
     let command = second.strip_prefix("'''exec' ")?.strip_suffix(" \"$0\" \"$@\"")?;
@@ -20,7 +20,7 @@ pub(crate) fn without_interpreter(text: &str) -> Option<String> {
     is_trampoline.then(|| format!("{NEUTRAL}{rest}"))
 }
 
-/// An absolute path to something called `python`, and nothing that a shell would act on.
+/// Returns whether the text is an absolute path of a `python`, without characters on which a shell acts.
 fn is_python(command: &str) -> bool {
     let Some((directory, name)) = command.rsplit_once('/') else {
         return false;

@@ -1,4 +1,4 @@
-//! Every way Python distributions are installed, built by hand.
+//! Every way in which Python distributions are installed, built by hand.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ fn distribution(fixture: &Fixture, site: &str, name: &str, requires: &[&str]) ->
     )
 }
 
-/// A virtual environment with `mcp_time`, which needs `mcp`, which needs `anyio`; `other` is needed by none.
+/// A virtual environment with `mcp_time`, which needs `mcp`, which needs `anyio`; nothing needs `other`.
 fn environment(prefix: &str) -> std::io::Result<Fixture> {
     let fixture = Fixture::new()?;
     let site = format!("{prefix}/lib/python3.11/site-packages");
@@ -232,8 +232,8 @@ fn a_system_script_has_what_it_imports() -> Outcome {
     Ok(())
 }
 
-/// A directory of scripts: one imports a module and a package beside it, which import further ones; the others have
-/// nothing to do with it.
+/// A directory of scripts: one imports a module and a package in it, which import further ones; the other files are
+/// unrelated.
 fn scripts() -> std::io::Result<Fixture> {
     Fixture::of(&[
         ("/usr/bin/python3.11", "python"),
@@ -387,8 +387,7 @@ fn a_module_that_is_nowhere_is_no_empty_package() -> Outcome {
     Ok(())
 }
 
-/// `uv run --with` makes an environment of its own for the command, and a path file that leads to the
-/// packages.
+/// `uv run --with` creates an environment for the command, and a path file that leads to the packages.
 #[test]
 fn an_environment_laid_over_another_has_its_packages() -> Outcome {
     let fixture = environment("/venv")?;

@@ -1,10 +1,11 @@
-//! A watch over the code that is compared: whether some of it was replaced or written since it was looked at, also where
-//! it was put back before anybody looked again.
+//! Watches over the code that is compared: they notice if some of it was replaced or written since it was hashed, even
+//! if it was restored before the next check.
 //!
-//! The kernel notes changes of directories and files while they are made, so none falls between two looks. Watched are the
-//! names by which files are found, every component of their paths, the code of packages with new code beside it, and
-//! code that has another name too. Data is not: servers write to it. A store through a mapping is no such change: leases
-//! exclude those that were there, and new ones are known by their end.
+//! The kernel (inotify) reports changes of directories and files while they are made, so none is missed between two
+//! checks. Watched are the names by which files are found, every component of their paths, the code of packages, with
+//! new code in the same directories, and code with several names. Data is not watched, because servers write to it. A
+//! store through a mapping is not reported: leases exclude mappings that existed before, and new ones are noticed when
+//! they end.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -34,20 +35,20 @@ use super::{
 
 /// Most directories and files that are watched for one server.
 pub const MAX_WATCHED: usize = 16 * 1024;
-/// Most files of these that have no other name: those may be told of by a later comparison.
+/// Most of these that are files with a single name: changes of the others are noticed by a later comparison.
 pub const MAX_MARKED: usize = MAX_WATCHED / 4 * 3;
-/// Most names of code and directories that are watched in these.
+/// Most names of files and directories that are watched in these.
 const MAX_WATCHED_NAMES: usize = 64 * 1024;
-/// Most reads for one answer: whoever makes changes faster is told of by the first of them.
+/// Most reads for one answer: if changes are made faster, the first of them is reported.
 const MAX_READS: usize = 64;
 
-/// A change that was noticed.
+/// A change that was reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Touched {
-    /// Code was replaced or written, or new code was put beside it. It may have been put back.
+    /// Code was replaced or written, or new code was added in its directory. It may have been restored since.
     Code(PathBuf),
-    /// Code may have been: somebody had a file open for writing that shows by its times whether it was written, or
-    /// there were more changes than the kernel could tell. The files have to be compared again, with their times.
+    /// Code may have been changed: a file was open for writing whose times show whether it was written, or there were
+    /// more changes than the kernel could report. The files have to be compared again, with their times.
     Perhaps,
 }
 
@@ -57,11 +58,11 @@ pub struct Watch {
     inotify: Inotify,
     /// The time at which the server was started, nanoseconds since the epoch.
     started: i64,
-    /// The watches it counts among.
+    /// The share of watches of its user.
     share: Option<WatchShare>,
-    /// True if files of code are watched by themselves, whatever name they are written through.
+    /// True if files of code are watched themselves, so that writes through other names are noticed.
     marks: bool,
-    /// The names of files when they were hashed: to be noted by a watch that marks, to be compared by others.
+    /// The link counts of files when they were hashed: a watch that marks records them, other watches compare them.
     names: Arc<NameCounts>,
     watched: Mutex<Watched>,
 }
@@ -71,38 +72,38 @@ struct Watched {
     interests: HashMap<WatchDescriptor, Interest>,
     /// Directories by path, so that each is looked up once.
     directories: HashMap<PathBuf, WatchDescriptor>,
-    /// Number of files that have no other name.
+    /// Number of watched files with a single name.
     marked: usize,
-    /// True if there was no room for one more of these.
+    /// True if the limit of these was reached.
     crowded: bool,
     /// Number of names in all directories.
     names: usize,
-    /// The first code that was changed.
+    /// The first changed code.
     touched: Option<PathBuf>,
-    /// Some may have been since this was last asked.
+    /// True if code may have changed since the last call of `touched`.
     doubtful: bool,
-    /// The first file that had changed before it was looked at, and after the server was started.
+    /// The first file that changed after the server was started, and before it was examined.
     late: Option<PathBuf>,
-    /// The reason why something is not watched.
+    /// The reason why something could not be watched.
     gap: Option<Errno>,
 }
 
-/// The part of a directory that is watched, or a file.
+/// A watched file, or the watched part of a directory.
 #[derive(Debug)]
 struct Interest {
     path: PathBuf,
     names: HashSet<OsString>,
-    /// New code counts, too.
+    /// True if new code counts as a change.
     code: bool,
-    /// The times of its files tell whether they were written.
+    /// True if the times of its files show whether they were written.
     timed: bool,
 }
 
 impl Watch {
-    /// A watch of nothing yet, for a server that was started at this time, in nanoseconds since the epoch.
+    /// Creates an empty watch, for a server that was started at this time, in nanoseconds since the epoch.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no room for another.
+    /// Returns an error if the kernel allows no more watches.
     pub fn new(started: i64) -> io::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
         Ok(Self {
@@ -115,7 +116,7 @@ impl Watch {
         })
     }
 
-    /// The same, which counts among the watches of a user.
+    /// Counts this watch among those of a user.
     #[must_use]
     pub fn within(self, share: WatchShare) -> Self {
         Self {
@@ -124,31 +125,31 @@ impl Watch {
         }
     }
 
-    /// The same, which watches files of code by themselves, too.
+    /// Also watches files of code themselves.
     #[must_use]
     pub fn marking(self) -> Self {
         Self { marks: true, ..self }
     }
 
-    /// The same, for files whose names another watch noted before.
+    /// Uses the names that another watch recorded earlier.
     #[must_use]
     pub fn after(self, names: Arc<NameCounts>) -> Self {
         Self { names, ..self }
     }
 
-    /// Returns the names of the files that it does not watch by themselves.
+    /// Returns the record of the files that are not watched themselves.
     pub const fn names(&self) -> &Arc<NameCounts> {
         &self.names
     }
 
-    /// Returns whether it is to be given a file of code that has no other name.
+    /// Returns whether files of code with a single name are to be watched.
     pub(super) fn marks(&self) -> bool {
         self.marks && !self.lock().crowded
     }
 
-    /// Notes when a file or link changed last. One with several names is changed by each new one of these: package managers
-    /// make some for every environment. It counts by the time of its last write, unless it got or lost a name since it was hashed
-    /// and nothing told whether it was written through that.
+    /// Records the time at which a file or link last changed. A new name changes the change time of a file, and package
+    /// managers create some in every environment. So a file with several names counts by its modification time, unless
+    /// its number of names changed since it was hashed while no watch noticed writes through the others.
     pub(super) fn saw(&self, path: &Path, stat: &FileStat) {
         if self.marks {
             self.names.note(stat);
@@ -163,14 +164,14 @@ impl Watch {
         }
     }
 
-    /// Returns whether a time is after the start of the server. One that has not come yet tells nothing: the clock was set back
-    /// since, or is that of another host.
+    /// Returns whether a time is after the start of the server. A time in the future is ignored: the clock was set back
+    /// since, or belongs to another host.
     fn is_late(&self, time: i64) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.started <= time && i128::from(time) <= now.as_nanos().cast_signed()
     }
 
-    /// Watches one name in a directory. `open` is asked for the directory where it is new.
+    /// Watches one name in a directory. `open` is called if the directory is not watched yet.
     pub(super) fn name(&self, directory: &Path, name: &OsStr, open: impl FnOnce() -> io::Result<FoundFile>) {
         let mut watched = self.lock();
         let is_full = watched.names >= MAX_WATCHED_NAMES;
@@ -186,7 +187,7 @@ impl Watch {
         }
     }
 
-    /// Watches a directory, of which names are given later.
+    /// Watches a directory; names in it are added later.
     pub(super) fn directory(&self, directory: &Path, open: impl FnOnce() -> io::Result<FoundFile>) {
         self.look_into(&mut self.lock(), directory, open);
     }
@@ -199,8 +200,8 @@ impl Watch {
         }
     }
 
-    /// Watches a file of code under whatever name it is written to. Of one that has another name the times say little, see
-    /// [`Watch::saw`].
+    /// Watches a file of code, whatever name it is written through. The times of a file with several names show little,
+    /// see [`Watch::saw`].
     pub(super) fn file(&self, path: &Path, node: &FoundFile) {
         let has_others = node.stat().st_nlink > 1;
         if !has_others && !self.marks {
@@ -230,7 +231,7 @@ impl Watch {
         }
     }
 
-    /// Watches a file that has no other name; a later comparison tells of it where there is no room.
+    /// Watches a file with a single name. If there is no room, only a later comparison notices a change.
     fn mark(&self, watched: &mut Watched, node: &FoundFile, flags: AddWatchFlags) -> Option<WatchDescriptor> {
         let added = match watched.marked < MAX_MARKED {
             true => self.watch(watched, node, flags, Need::Spare),
@@ -267,7 +268,8 @@ impl Watch {
                     | AddWatchFlags::IN_CLOSE_WRITE
                     | AddWatchFlags::IN_ONLYDIR;
                 let descriptor = self.add(watched, &node, flags)?;
-                // One in which something was made or removed was changed also; one that was moved only changed itself.
+                // Creating or removing an entry changes the modification time too; a directory that was moved has only
+                // a new change time.
                 let stat = node.stat();
                 if self.is_late(changed(stat)) && self.started > modified(stat) {
                     watched.late.get_or_insert_with(|| path.to_owned());
@@ -310,7 +312,7 @@ impl Watch {
         added
     }
 
-    /// The first change of code, or the doubt that came up since this was last asked.
+    /// Returns the first change of code, or whether there may have been one since the last call.
     pub fn touched(&self) -> Option<Touched> {
         let mut watched = self.lock();
         for _ in 0..MAX_READS {
@@ -336,24 +338,24 @@ impl Watch {
         known.or_else(|| doubtful.then_some(Touched::Perhaps))
     }
 
-    /// A file that was changed after the server was started, and before it was looked at: a server that was not stopped at once
-    /// may have read another one.
+    /// Returns a file that changed after the server was started, and before it was examined: a server that was not
+    /// stopped at its start may have read another content.
     pub fn late(&self) -> Option<PathBuf> {
         self.lock().late.clone()
     }
 
-    /// The reason why a part is not watched, if there is one.
+    /// Returns the reason why a part is not watched, if there is one.
     pub fn gap(&self) -> Option<Errno> {
         self.lock().gap
     }
 
-    /// Returns whether there are files of code of which only a later comparison tells that they were written through another name.
+    /// Returns whether there are files of code for which only a later comparison notices writes through another name.
     pub fn is_crowded(&self) -> bool {
         self.lock().crowded
     }
 
     fn lock(&self) -> MutexGuard<'_, Watched> {
-        // No step leaves it half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the value half changed.
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -365,7 +367,7 @@ impl AsFd for Watch {
 }
 
 impl Watched {
-    /// Notes that a directory cannot be opened. One that is not there cannot be looked into either.
+    /// Records that a directory cannot be opened. If it does not exist, nothing in it can be used either.
     fn lacks(&mut self, error: &io::Error) {
         let is_gone = matches!(
             error.kind(),
@@ -387,7 +389,7 @@ impl Watched {
             None if is_end || event.mask.contains(AddWatchFlags::IN_MODIFY) => interest.path.clone(),
             None => return None,
         };
-        // A write by a call was told before; a store through a mapping shows in the times.
+        // A write by a system call was reported before; a store through a mapping changes the times.
         Some(if is_end && interest.timed {
             Touched::Perhaps
         } else {
