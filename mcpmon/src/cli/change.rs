@@ -1,4 +1,5 @@
-//! Changes by a person: the daemon carries them out, or without one the user's own store is changed.
+//! Changes that a person orders: the daemon carries them out, or without a daemon they are made in the user's own
+//! store.
 
 use std::path::{Path, PathBuf};
 
@@ -17,24 +18,25 @@ use crate::agent::{
     kill::{self, KillError},
 };
 
-/// The place where a change is carried out.
+/// The place in which a change is made.
 #[derive(Debug)]
 pub(super) enum ChangePlace {
-    /// The daemon at this socket.
+    /// The daemon with this socket.
     Daemon(PathBuf),
     /// This process, in this store.
     Store(PathBuf),
 }
 
 impl ChangePlace {
-    /// The store that was named, else the daemon that was named or is there, else the user's own store.
+    /// Returns the store of the command line; or else the daemon, if one was named or runs; or else the user's own
+    /// store.
     pub(super) fn find(globals: &Globals, socket: &Socket) -> Result<Self, CliError> {
         if let Some(path) = &globals.db {
             return Ok(Self::Store(path.clone()));
         }
         match control::request(&socket.path, &DaemonRequest::Status) {
             Err(AskError::NotRunning(_)) if socket.path == Path::new(control::DEFAULT_SOCKET) => {}
-            // Its own error is told when it is asked: a socket that was named has to be there.
+            // If the daemon is not running, the request itself reports that: a socket that was named must exist.
             Ok(_)
             | Err(
                 AskError::NotRunning(_)
@@ -52,7 +54,7 @@ impl ChangePlace {
         })
     }
 
-    /// Says `word` of `subject`, and what it was done for.
+    /// Carries out `word` for `subject`, and returns the names of the definitions.
     pub(super) fn decide(
         &self,
         now: Timestamp,
@@ -79,7 +81,7 @@ impl ChangePlace {
         Ok(done)
     }
 
-    /// Keeps the answer to the held call whose id begins with `digits`, and returns what the call is of.
+    /// Records the answer to the held call whose id begins with `digits`, and returns the subject of the call.
     pub(super) fn answer_call(
         &self,
         now: Timestamp,
@@ -107,7 +109,7 @@ impl ChangePlace {
         }
     }
 
-    /// Stops a session, or with `None` every one, or lets it go on.
+    /// Stops a session, or all if it is `None`; with `off`, lifts the stop.
     pub(super) fn kill(&self, now: Timestamp, session: Option<SessionId>, off: bool) -> Result<(), CliError> {
         let word = kill::KillOrder {
             session,
@@ -137,7 +139,7 @@ impl ChangePlace {
         }
     }
 
-    /// Accepts a server's files as they were when they were last refused, and says whose.
+    /// Accepts a server's files as they were when they were last refused, and returns the name and user of the pins.
     pub(super) fn trust_files(&self, server: &ServerId) -> Result<String, CliError> {
         match self {
             Self::Daemon(socket) => {
@@ -161,7 +163,7 @@ impl ChangePlace {
         }
     }
 
-    /// Forgets the pins of a server's files, and says whether there were any.
+    /// Forgets the pins of a server's files, and returns whether there were any.
     pub(super) fn forget_files(&self, server: &ServerId) -> Result<bool, CliError> {
         match self {
             Self::Daemon(socket) => {
@@ -181,7 +183,7 @@ impl ChangePlace {
     }
 }
 
-/// A store that is there: what is approved was listed, so that nothing is to be made.
+/// Opens an existing store. None is made, because a definition that can be approved was listed, and so is in a store.
 fn open(path: &Path) -> Result<Store, CliError> {
     if !path.exists() {
         let error = anyhow::anyhow!("there is no store at {}", path.display());
@@ -207,7 +209,7 @@ fn refused(error: DecideError) -> CliError {
     }
 }
 
-/// The user of this process; a name from the environment could be anybody's.
+/// Returns the user of this process. A name from the environment could be any other user's.
 fn by() -> String {
     format!("user {}", nix::unistd::getuid())
 }

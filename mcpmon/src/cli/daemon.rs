@@ -1,4 +1,4 @@
-//! Asking the running daemon.
+//! Requests to the running daemon.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub(super) struct Socket {
     pub(super) path: PathBuf,
 }
 
-/// Asks, and turns what goes wrong into an error with its remedy.
+/// Sends a request, and turns a failure into an error with a remedy.
 pub(super) fn ask(socket: &Path, request: &DaemonRequest) -> Result<DaemonAnswer, CliError> {
     match control::request(socket, request) {
         Ok(DaemonAnswer::Error(message)) => Err(CliError::new(ErrorKind::Refused, anyhow::anyhow!(message))),
@@ -40,7 +40,7 @@ fn explain(error: AskError) -> CliError {
     }
 }
 
-/// An answer of another kind than the question's.
+/// Returns the error for an answer that does not belong to the request.
 pub(super) fn unexpected() -> CliError {
     CliError::new(
         ErrorKind::Environment,

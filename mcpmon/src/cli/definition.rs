@@ -1,4 +1,4 @@
-//! Definitions as listings show them: status, findings, names.
+//! Definitions in listings: their status, findings and names.
 
 use mcpmon_model::{DefinitionKind, DefinitionRecord, Severity};
 use mcpmon_store::{json, name};
@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 
 use super::table::Tone;
 
-/// The standing of a definition, in a word.
+/// The status of a definition, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
-    /// Its pin is what is listed.
+    /// It is pinned as it is listed.
     Pinned,
-    /// Its pin is another.
+    /// It differs from its pin.
     Changed,
     /// The definition has no pin.
     New,
@@ -49,7 +49,7 @@ impl Status {
     }
 }
 
-/// `1 high`, `2 critical, 1 low`, `none`.
+/// Counts the findings: `1 high`, `2 critical, 1 low`, `none`.
 pub(super) fn findings(record: &DefinitionRecord) -> String {
     let counts: Vec<String> = [
         Severity::Critical,
@@ -74,12 +74,12 @@ pub(super) fn findings(record: &DefinitionRecord) -> String {
     }
 }
 
-/// The worst of what was found.
+/// Returns the highest severity of the findings.
 pub(super) fn worst(record: &DefinitionRecord) -> Option<Severity> {
     record.findings.iter().map(|finding| finding.severity).max()
 }
 
-/// The name of a tool; of anything else, with its kind in front.
+/// Returns the name of a tool; for other kinds, the kind and the name.
 pub(super) fn shown_name(record: &DefinitionRecord) -> String {
     match record.key.kind {
         DefinitionKind::Tool => record.key.name.clone(),
@@ -94,14 +94,14 @@ pub(super) fn shown_name(record: &DefinitionRecord) -> String {
     }
 }
 
-/// Its description, as it was listed last.
+/// Returns the description as it was listed last.
 pub(super) fn description(record: &DefinitionRecord) -> String {
     let definition: Option<Value> = serde_json::from_str(&record.seen.canonical).ok();
     match definition {
         Some(Value::String(instructions)) => instructions,
         Some(definition) => {
             let own = definition["description"].as_str();
-            // A skill has it in its head.
+            // A skill has its description in the frontmatter.
             let text = own.or_else(|| definition["frontmatter"]["description"].as_str());
             text.unwrap_or_default().to_owned()
         }
@@ -109,7 +109,7 @@ pub(super) fn description(record: &DefinitionRecord) -> String {
     }
 }
 
-/// Everything, as one JSON object.
+/// Returns all of a definition as a JSON object.
 pub(super) fn object(record: &DefinitionRecord) -> Map<String, Value> {
     let mut object = Map::new();
     let mut put = |name: &str, value: Value| {

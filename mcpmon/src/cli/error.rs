@@ -28,14 +28,14 @@ pub enum ErrorKind {
     Refused,
     /// The command line or the configuration is wrong: 2.
     Usage,
-    /// Privileges, the kernel, files: 3.
+    /// Privileges, the kernel or files are missing: 3.
     Environment,
     /// The reader of the output closed it: exit status 0 without a message.
     BrokenPipe,
 }
 
 impl CliError {
-    /// An error without hints.
+    /// Makes an error without hints.
     pub fn new(kind: ErrorKind, source: impl Into<anyhow::Error>) -> Self {
         Self {
             kind,
@@ -44,26 +44,26 @@ impl CliError {
         }
     }
 
-    /// Adds what the user can do.
+    /// Adds a remedy.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// Prints the error and says how to exit.
+    /// Prints the error and returns the exit status.
     pub(super) fn report(&self, stderr: &mut dyn Write) -> ExitCode {
         if self.kind == ErrorKind::BrokenPipe {
             return ExitCode::SUCCESS;
         }
-        // Where stderr is closed nobody is there to be told.
+        // If standard error is closed, the message is lost.
         let _told = self.print(stderr);
         ExitCode::from(self.kind.exit_code())
     }
 
     fn print(&self, stderr: &mut dyn Write) -> io::Result<()> {
-        // A mistake in a file is shown with its line. What else has several is set in, so that it is not taken for more
-        // than one error.
+        // A mistake in a file is shown with its line. Further lines of an error are indented, so that they do not look
+        // like another error.
         let source = format!("{:#}", self.source);
         let lines: Vec<_> = source.trim_end().split('\n').map(text::escape).collect();
         writeln!(stderr, "error: {}", lines.join("\n  "))?;
@@ -119,7 +119,7 @@ impl From<QueryError> for CliError {
     }
 }
 
-/// Prints what clap has to say: an error, the help or the version.
+/// Prints an error, the help or the version from clap, and returns the exit status.
 pub(super) fn usage(error: &clap::Error) -> ExitCode {
     let _told = error.print();
     match error.use_stderr() {

@@ -1,8 +1,8 @@
-//! `mcpmon --help`: the commands in groups, each with the line that it has in its own help, and examples.
+//! `mcpmon --help`: the commands in groups, each with the first line of its own help, and examples.
 
 use clap::Command;
 
-/// Every command that is shown, under the heading that a reader looks for it.
+/// Every visible command, under the heading where a reader looks for it.
 const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Put mcpmon in place",
@@ -89,7 +89,7 @@ const EXAMPLES: &str = "Examples:
   mcpmon events --severity high --since 1d      what mattered since yesterday
   mcpmon check --server files --tool read_file  what would happen to a call";
 
-/// `command` with its subcommands in groups, each with an example.
+/// Puts the subcommands of `command` in groups, and adds an example to each.
 pub(super) fn grouped(command: Command) -> Command {
     let command = COMMAND_EXAMPLES.iter().fold(command, |command, (name, example)| {
         command.mut_subcommand(*name, |command| {

@@ -1,4 +1,4 @@
-//! State that the kernel keeps without a daemon, as a command shows it.
+//! State that the kernel keeps without a daemon, in the output of commands.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub(super) struct KernelState {
 }
 
 impl KernelState {
-    /// Lines about what is kept, and whether it works.
+    /// Returns lines about the kept state, and whether it works.
     pub(super) fn lines(&self) -> Vec<String> {
         let kept = match kept::look(&self.directory) {
             Ok(None) => format!("nothing in {}", self.directory.display()),
@@ -35,7 +35,7 @@ impl KernelState {
         ]
     }
 
-    /// The same as an object.
+    /// Returns the same as a JSON object.
     pub(super) fn object(&self) -> Map<String, Value> {
         let kept = match kept::look(&self.directory) {
             Ok(None) => Value::Null,
@@ -57,7 +57,7 @@ impl KernelState {
     }
 }
 
-/// Describes it in words.
+/// Describes the kept state in words.
 pub(super) fn describe(kept: &Kept) -> String {
     let mut told = format!("{} programs", kept.programs.len());
     if let Some(version) = &kept.version {

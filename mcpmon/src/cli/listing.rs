@@ -1,4 +1,4 @@
-//! A listing of events: the newest as a table or as JSON, then what comes where it follows.
+//! Listings of events: the newest as a table or as JSON, and with `--follow` later ones.
 
 use std::{io, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
     table::{Row, Table, Tone},
 };
 
-/// The interval at which a following listing looks again.
+/// The interval at which a listing with `--follow` reads again.
 pub(super) const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The conversion of events to rows.
@@ -22,7 +22,7 @@ pub(super) struct Listing {
     pub(super) row: fn(&StoredEvent) -> Row,
 }
 
-/// The newest `limit` of what `load` finds, the oldest first, and whether there are more.
+/// Returns the newest `limit` entries that `load` finds, oldest first, and whether there are more.
 pub(super) fn newest<T, E>(
     limit: u32,
     load: impl FnOnce(u32) -> Result<Vec<T>, E>,
@@ -47,7 +47,7 @@ impl Listing {
         self.show_completed(reader, filter, limit, output, |_| Ok(()))
     }
 
-    /// The same, with each event completed before it is printed, the oldest first.
+    /// Does the same, but completes each event before it is printed, oldest first.
     pub(super) fn show_completed(
         self,
         reader: &StoreReader,
@@ -123,7 +123,7 @@ impl Listing {
     }
 }
 
-/// The event of this identity, or why there is none.
+/// Returns the event with this id, or an error that explains why there is none.
 pub(super) fn named(reader: &StoreReader, id: Uuid) -> Result<StoredEvent, CliError> {
     reader.event(id)?.ok_or_else(|| {
         let error = anyhow::anyhow!("there is no event {id} in {}", reader.path().display());
@@ -132,15 +132,15 @@ pub(super) fn named(reader: &StoreReader, id: Uuid) -> Result<StoredEvent, CliEr
     })
 }
 
-/// Rows of a table on their way out: one that is as wide as what is in it has to be known whole, a long one goes out row
-/// by row, in columns of fixed widths.
+/// Rows of a table that is printed. A table whose widths depend on the content is printed when all rows are known; a
+/// long one is printed row by row, in columns of fixed widths.
 pub(super) struct Rows<'t> {
     table: &'t Table,
     /// The rows that are held until all are known; `None` if rows are printed at once.
     held: Option<Vec<Row>>,
 }
 
-/// Rows that are held at most.
+/// Most rows that are held.
 const MAX_HELD_ROWS: usize = 10_000;
 
 impl<'t> Rows<'t> {
@@ -168,7 +168,7 @@ impl<'t> Rows<'t> {
     }
 }
 
-/// Says on stderr that a listing is empty, or not all there is.
+/// Notes on standard error that a listing is empty, or not complete.
 pub(super) fn note_extent(shown: usize, more: bool, output: &mut Output<'_>) -> io::Result<()> {
     if more {
         return output.note(&format!(

@@ -1,4 +1,4 @@
-//! The command line: the only module that prints. One verb per file in `commands/`.
+//! The command line: the only module that prints. The subcommands are in `commands/`.
 
 mod change;
 mod commands;
@@ -148,7 +148,7 @@ impl Wrap {
 
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
-    // Before anything else: an agent waits for the launcher that this is one of.
+    // Done first: if this program was called as a shim, an agent waits for the launcher.
     if let Some(Err(error)) = run_shim() {
         let code = error.exit_code();
         CliError::new(ErrorKind::Environment, error).report(&mut io::stderr().lock());
@@ -176,7 +176,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
     if let Command::Daemon(options) = cli.command {
         return commands::daemon::run(options, globals).map(|()| ExitCode::SUCCESS);
     }
-    // Standard output is the protocol's.
+    // Standard output carries the protocol.
     if let Command::Wrap(options) = cli.command {
         return wrap::run(options, globals);
     }
@@ -194,13 +194,13 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         return confined::run(confinement, &own)
             .map_err(|error| CliError::new(ErrorKind::Environment, error));
     }
-    // Its streams are tables of the kernel.
+    // Its standard streams are kernel tables.
     if let Command::ReleaseHeld = cli.command {
         return releaser::run()
             .map(|()| ExitCode::SUCCESS)
             .map_err(|error| CliError::new(ErrorKind::Environment, error));
     }
-    // It logs from threads of its own, which would wait for the streams.
+    // It logs from other threads, which would wait for the locked streams.
     if let Command::Proxy(options) = cli.command {
         return commands::proxy::run(options, globals).map(|()| ExitCode::SUCCESS);
     }
@@ -211,7 +211,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
     {
         return commands::callback::run(options, globals).map(|()| ExitCode::SUCCESS);
     }
-    // Both streams are the agent's.
+    // The agent uses both streams.
     if let Command::Run(options) = cli.command {
         return commands::run::run(options, globals);
     }
@@ -384,7 +384,7 @@ mod tests {
         }
     }
 
-    /// Returns what a command prints that needs no store.
+    /// Returns the output of a command that needs no store.
     fn printed(arguments: &[&str]) -> Result<String, CliError> {
         let cli = Cli::try_parse_from(arguments).unwrap();
         let (mut data, mut notes) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Output: data to one stream, notes to another, as tables or as JSON lines.
+//! Output of commands: data to one stream and notes to another, as tables or as JSON lines.
 
 use std::{
     io::{self, IsTerminal as _, Write},
@@ -16,7 +16,7 @@ use super::{
     text,
 };
 
-/// Columns of a table that goes to no terminal.
+/// Width of a table that is not printed to a terminal.
 const DEFAULT_WIDTH: u16 = 100;
 
 /// The use of color.
@@ -31,14 +31,14 @@ pub enum Color {
     Never,
 }
 
-/// The form data takes.
+/// The form of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Table,
     Json,
 }
 
-/// Tells whether lines are colored.
+/// Whether lines are colored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paint {
     Plain,
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Output<'_> {
 }
 
 impl<'a> Output<'a> {
-    /// As the global options and the terminal ask for.
+    /// Makes the output that the global options and the terminal ask for.
     pub fn new(data: &'a mut dyn Write, notes: &'a mut dyn Write, globals: &'a Globals) -> Self {
         Self {
             data,
@@ -108,7 +108,7 @@ impl<'a> Output<'a> {
         self.lines(table.header_and_rows(rows, self.width, self.paint))
     }
 
-    /// Prints the beginning of a table that goes on: its columns have fixed widths.
+    /// Prints the beginning of a table that will grow: its columns have fixed widths.
     pub(super) fn growing_table(&mut self, table: &Table, rows: &[Row]) -> io::Result<()> {
         self.lines(
             table
@@ -117,7 +117,7 @@ impl<'a> Output<'a> {
         )
     }
 
-    /// Goes on with such a table.
+    /// Prints further rows of a growing table.
     pub(super) fn more_rows(&mut self, table: &Table, rows: &[Row]) -> io::Result<()> {
         self.lines(
             table
@@ -126,43 +126,43 @@ impl<'a> Output<'a> {
         )
     }
 
-    /// Prints lines that are no table.
+    /// Prints lines that are not a table.
     pub(super) fn text(&mut self, lines: &[String]) -> io::Result<()> {
         lines
             .iter()
             .try_for_each(|line| writeln!(self.data, "{}", text::escape(line.trim_end())))
     }
 
-    /// Prints lines that were made safe to show already.
+    /// Prints lines that are safe to show already.
     pub(super) fn safe(&mut self, lines: &[String]) -> io::Result<()> {
         lines
             .iter()
             .try_for_each(|line| writeln!(self.data, "{}", line.trim_end()))
     }
 
-    /// Prints a page whose parts were made safe to show already.
+    /// Prints a page whose parts are safe to show already.
     pub(super) fn page(&mut self, page: &str) -> io::Result<()> {
         self.data.write_all(page.as_bytes())
     }
 
-    /// Tells the user something that is no data.
+    /// Prints a note to the user, which is not data.
     pub(super) fn note(&mut self, note: &str) -> io::Result<()> {
         writeln!(self.notes, "{}", text::escape(note))
     }
 
-    /// Asks the user something: what is typed follows on the same line.
+    /// Prints a question; the answer is typed on the same line.
     pub(super) fn prompt(&mut self, question: &str) -> io::Result<()> {
         write!(self.notes, "{}", text::escape(question))?;
         self.notes.flush()
     }
 
-    /// Shows on a terminal what is being done, in the place of what was shown so before; an empty text takes that away.
+    /// Shows on a terminal what is being done, in place of the text before. An empty text removes it.
     pub(super) fn progress(&mut self, what: &str) -> io::Result<()> {
         write!(self.notes, "\r\x1b[2K{}", text::escape(what))?;
         self.notes.flush()
     }
 
-    /// Hands what was printed on.
+    /// Flushes the data.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.data.flush()
     }
@@ -172,7 +172,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Waits, and notices when whoever reads stdout goes away meanwhile.
+/// Waits. Returns an error if the reader of standard output has closed it meanwhile.
 pub(super) fn wait_for(duration: Duration) -> io::Result<()> {
     let stdout = io::stdout();
     let mut descriptors = [PollFd::new(stdout.as_fd(), PollFlags::empty())];

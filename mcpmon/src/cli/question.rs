@@ -1,4 +1,4 @@
-//! Questions about a call or a read: what the options say, what is known, and the answer as it is shown.
+//! Questions about a call or a read: from the options to the answer that is shown.
 
 use std::io::Read as _;
 
@@ -38,7 +38,7 @@ pub(super) struct Subject {
     resource: Option<String>,
 }
 
-/// A question: a server, and what of it is to be used.
+/// A question: a server, and the use of it.
 #[derive(Debug)]
 pub(super) struct Question {
     server: ServerId,
@@ -46,7 +46,7 @@ pub(super) struct Question {
 }
 
 impl Subject {
-    /// The question that is asked; `None` where nothing is.
+    /// Returns the question in the options; `None` if there is none.
     pub(super) fn question(&self) -> Result<Option<Question>, CliError> {
         let Some(server) = self.server.clone() else {
             return Ok(None);
@@ -98,7 +98,8 @@ pub(super) fn incomplete() -> CliError {
     )
 }
 
-/// The policy that holds on this host: the one that is named, the daemon's where one runs, else this user's.
+/// Returns the policy that holds on this host: that of the command line, or the daemon's if one runs, or else this
+/// user's.
 pub(super) fn policy(
     socket: &Socket,
     output: &mut Output<'_>,
@@ -111,7 +112,7 @@ pub(super) fn policy(
     if output.globals.config.is_some() {
         return Ok((load(&own)?, own));
     }
-    // Without a daemon that answers wrappers judge by the user's own policy.
+    // Without a daemon that answers, wrappers judge by the user's own policy.
     let Ok(DaemonAnswer::Status(status)) = control::request(&socket.path, &DaemonRequest::Status) else {
         return Ok((load(&own)?, own));
     };
@@ -125,7 +126,7 @@ pub(super) fn policy(
         let store = store.unwrap_or_else(|| DEFAULT_STORE.into());
         let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
         let mut reloader = Reloader::new(of_host.clone(), trust, &own);
-        // Where it is not readable from here the hashes tell.
+        // If the bundle cannot be read by this user, the comparison of the hashes shows it.
         bundle::resume(&store, own, &mut reloader).0
     };
     match load(&of_host).map(with_bundle) {
@@ -149,7 +150,7 @@ pub(super) fn policy(
     }
 }
 
-/// Asks, with what the store knows where there is one.
+/// Asks the question, with what the store knows if there is one.
 pub(super) fn ask(
     socket: &Socket,
     (loaded, search): (&LoadedConfiguration, Search),
@@ -159,7 +160,7 @@ pub(super) fn ask(
 ) -> Result<UseReply, CliError> {
     let known = match store::open(output.globals) {
         Ok(reader) => KnownServer::of(&reader, &question.server, nix::unistd::getuid().as_raw())?,
-        // A store that was named has to be there.
+        // A store that was named must exist.
         Err(error) if output.globals.db.is_some() => return Err(error),
         Err(error) => {
             output.note(&format!(
@@ -198,7 +199,7 @@ pub(super) fn note_limits(output: &mut Output<'_>) -> Result<(), CliError> {
     )?)
 }
 
-/// One opinion in a line: `block  no-keys: why`.
+/// Formats an opinion as a line: `block  no-keys: why`.
 pub(super) fn line(opinion: &Opinion) -> String {
     format!("{:<5}  {}: {}", word(opinion), opinion.rule, opinion.reason)
 }
@@ -208,7 +209,7 @@ pub(super) fn word(opinion: &Opinion) -> &'static str {
     opinion.decision.as_str()
 }
 
-/// The answer in lines.
+/// Returns the answer as lines.
 pub(super) fn lines(question: &Question, reply: &UseReply, loaded: &LoadedConfiguration) -> Vec<String> {
     let mut lines = Vec::new();
     let told = reply.told();
@@ -253,7 +254,7 @@ pub(super) fn sources(loaded: &LoadedConfiguration) -> String {
     sources.join(" + ")
 }
 
-/// The answer as an object.
+/// Returns the answer as a JSON object.
 pub(super) fn object(
     question: &Question,
     reply: &UseReply,

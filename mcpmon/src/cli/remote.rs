@@ -33,13 +33,13 @@ enum Transport {
 }
 
 impl RemoteOptions {
-    /// Applies these options to a destination; they win over its declaration.
+    /// Applies these options to a destination; they override its declaration.
     pub(super) fn over(&self, destination: RemoteDestination) -> Result<RemoteDestination, DestinationError> {
         let way = self.way().unwrap_or(destination.way);
         RemoteDestination { way, ..destination }.pinning(self.tls_fingerprint)
     }
 
-    /// The only certificate that is accepted.
+    /// Returns the only certificate that is accepted.
     pub(super) const fn pin(&self) -> Option<Digest> {
         self.tls_fingerprint
     }
@@ -62,7 +62,7 @@ impl RemoteOptions {
         Ok(headers)
     }
 
-    /// Builds the error for options about a server if none is named.
+    /// Returns an error if options about a remote server were given, but no server.
     pub(super) fn refuse_without(&self, option: &str) -> Result<(), CliError> {
         let is_given = !self.headers.is_empty()
             || !self.variables.is_empty()

@@ -1,20 +1,20 @@
-//! A session that a command line names.
+//! Sessions that are named on a command line.
 
 use mcpmon_model::SessionId;
 use mcpmon_store::{Filter, SessionSummary, StoreReader};
 
 use super::{CliError, ErrorKind};
 
-/// Sessions that are named where there is none of that name.
+/// Most known sessions that an error names.
 const KNOWN: u32 = 5;
 
-/// The id of a session that is named by it, or as it was called: then the newest that was.
+/// Returns the id of the session with this id or name; of several with the same name, that of the newest.
 pub(super) fn id(reader: &StoreReader, named: &str) -> Result<String, CliError> {
     Ok(chosen(&reader.session_ids()?, named))
 }
 
-/// Ids by which events name the session that a command line names, if it names one: layers that know its root by
-/// another name tell of the same session.
+/// Returns the ids under which events record the session that a command line names, if it names one. There can be
+/// several, because layers may know the session's root process by different names.
 pub(super) fn ids(reader: &StoreReader, named: Option<&str>) -> Result<Vec<String>, CliError> {
     let Some(named) = named else {
         return Ok(Vec::new());
@@ -62,7 +62,7 @@ pub(super) fn find(reader: &StoreReader, named: &str) -> Result<SessionSummary, 
     }
 }
 
-/// There is no such session; some others are named.
+/// Returns the error that there is no such session, with the names of some others.
 pub(super) fn unknown(reader: &StoreReader, id: &str) -> Result<CliError, CliError> {
     let error = anyhow::anyhow!("there is no session `{id}`");
     let mut error = CliError::new(ErrorKind::Refused, error);

@@ -7,7 +7,7 @@ use mcpmon_store::{OpenError, StoreReader, users_store};
 use super::{CliError, ErrorKind, Globals};
 use crate::agent::daemon::DEFAULT_STORE;
 
-/// Opens the store that the options name, or the one that is there.
+/// Opens the store of the options, or an existing one.
 pub(super) fn open(globals: &Globals) -> Result<StoreReader, CliError> {
     let surroundings = Surroundings::look();
     let path = match &globals.db {
@@ -25,7 +25,7 @@ pub(super) fn open(globals: &Globals) -> Result<StoreReader, CliError> {
 struct Surroundings {
     is_root: bool,
     daemon_store: Presence,
-    /// The user's own store, where there is a place for one, and whether it is there.
+    /// The user's own store, if there is a place for one, and whether it exists.
     own_store: Option<(PathBuf, Presence)>,
 }
 
@@ -43,14 +43,14 @@ fn choose(surroundings: &Surroundings) -> PathBuf {
     }
     match &surroundings.own_store {
         Some((own, Presence::Readable | Presence::Denied)) => own.clone(),
-        // Why the daemon's cannot be read helps more than that there is no other.
+        // The reason why the daemon's store cannot be read is more helpful than that there is no other one.
         Some((_, Presence::Missing)) | None if surroundings.daemon_store == Presence::Denied => daemon,
         Some((own, Presence::Missing)) => own.clone(),
         None => daemon,
     }
 }
 
-/// Explains that there is nothing to read; `missing` is the user's own store, if it does not exist yet.
+/// Explains that no store can be read; `missing` is the user's own store, if it does not exist yet.
 fn explain(error: OpenError, missing: Option<&Path>, user: &str) -> CliError {
     if let (OpenError::Denied(path), Some(own)) = (&error, missing)
         && path == Path::new(DEFAULT_STORE)
@@ -116,7 +116,7 @@ impl Presence {
     }
 }
 
-/// From the environment: a static binary cannot load the modules that getpwuid(3) needs.
+/// Returns the user's name from the environment: a static binary cannot load the modules that getpwuid(3) needs.
 fn user_name() -> String {
     std::env::var("USER").unwrap_or_else(|_| "$USER".to_owned())
 }

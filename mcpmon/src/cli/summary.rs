@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::time;
 
-/// The kind's own fields as a person would tell them, and the reason behind.
+/// Describes an event: the fields of its type in words, then its reason.
 pub(super) fn summary(event: &StoredEvent) -> String {
-    // A kind of a later version cannot be parsed.
+    // An event type of a later version cannot be parsed.
     let what = event.parse_kind().and_then(|kind| describe(kind, event));
     let what = what.unwrap_or_else(|| Value::Object(event.data.clone()).to_string());
     match &event.reason {
@@ -17,7 +17,7 @@ pub(super) fn summary(event: &StoredEvent) -> String {
     }
 }
 
-/// The summary for a row that has the server in another column: the server and the tool are not named again.
+/// Describes an event for a row whose server is in another column: the server and the tool are not repeated.
 pub(super) fn summary_beside_server(event: &StoredEvent) -> String {
     let Some(server) = event.server_id.as_deref() else {
         return summary(event);
@@ -55,7 +55,8 @@ pub(super) fn times(count: u64) -> String {
     }
 }
 
-/// `203.0.113.9:443 ×12 evil.example`: the name comes last, so that where there is no room the rest stays.
+/// Formats the other end: `203.0.113.9:443 ×12 evil.example`. The name comes last, because a narrow column is cut at
+/// its end.
 pub(super) fn remote(name: Option<&str>, address: impl std::fmt::Display, count: u64) -> String {
     let times = times(count);
     match name {
@@ -64,7 +65,7 @@ pub(super) fn remote(name: Option<&str>, address: impl std::fmt::Display, count:
     }
 }
 
-/// The bytes that passed, where somebody counted them.
+/// Describes the bytes sent and received; empty if they were not counted.
 fn traffic(sent: Option<u64>, received: Option<u64>) -> String {
     let bytes = |count: Option<u64>| count.unwrap_or_default();
     match (sent, received) {

@@ -1,4 +1,4 @@
-//! Tables of one line a row, within the width there is.
+//! Tables with one line for each row, within the available width.
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ColumnConstraint, ContentArrangement, Width, presets};
@@ -8,7 +8,7 @@ use super::{output::Paint, text};
 /// Spaces between columns.
 const GAP: u16 = 2;
 
-/// No column is cut further.
+/// Smallest width to which a column is cut.
 const LEAST: u16 = 4;
 
 /// The columns of a listing.
@@ -22,7 +22,7 @@ pub(super) struct Table {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
     header: &'static str,
-    /// Characters it has where the table grows, and where others need the room.
+    /// Width in a growing table, and where other columns need the space.
     width: u16,
     fit: Fit,
 }
@@ -37,13 +37,13 @@ enum Fit {
 /// The way columns get their widths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// From what is in them.
+    /// From the content.
     Content,
-    /// Beforehand, since more rows come.
+    /// Fixed in advance, because more rows will follow.
     Fixed,
 }
 
-/// One row: its cells, escaped, and what it means.
+/// One row: its escaped cells, and its emphasis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     cells: Vec<String>,
@@ -59,7 +59,7 @@ pub(super) enum Tone {
 }
 
 impl Column {
-    /// Never shortened.
+    /// Makes a column that is never shortened.
     pub(super) const fn whole(header: &'static str, width: u16) -> Self {
         Self {
             header,
@@ -68,7 +68,7 @@ impl Column {
         }
     }
 
-    /// Shortened with `…` where the room is needed.
+    /// Makes a column that is shortened with `…` if the space is needed.
     pub(super) const fn cut(header: &'static str, width: u16) -> Self {
         Self {
             header,
@@ -77,14 +77,14 @@ impl Column {
         }
     }
 
-    /// Characters of the header, all of them ASCII.
+    /// Returns the number of characters of the header, all of them ASCII.
     fn header_width(&self) -> u16 {
         u16::try_from(self.header.len())
             .expect("a header is a few words")
             .max(LEAST)
     }
 
-    /// Shortened with `…` at its start, for paths, whose end tells most.
+    /// Makes a column that is shortened with `…` at its start: for paths, whose end is most important.
     pub(super) const fn cut_start(header: &'static str, width: u16) -> Self {
         Self {
             header,
@@ -95,14 +95,14 @@ impl Column {
 }
 
 impl Row {
-    /// Makes every cell safe to show.
+    /// Makes a row, with every cell made safe to show.
     pub(super) fn new(tone: Tone, cells: impl IntoIterator<Item = String>) -> Self {
         let cells = cells.into_iter().map(|cell| text::escape(&cell).into_owned());
         let cells = cells.collect();
         Self { cells, tone }
     }
 
-    /// The emphasis.
+    /// Returns the emphasis.
     pub(super) const fn tone(&self) -> Tone {
         self.tone
     }
@@ -135,7 +135,7 @@ impl Table {
         Self { layout, ..self }
     }
 
-    /// The header and a line for each row.
+    /// Returns the header and a line for each row.
     pub(super) fn header_and_rows(&self, rows: &[Row], width: u16, paint: Paint) -> Vec<String> {
         let header = std::iter::once(Style::new().bold());
         let styles = header.chain(rows.iter().map(|row| row.tone.style()));
@@ -146,7 +146,7 @@ impl Table {
             .collect()
     }
 
-    /// A line for each row.
+    /// Returns a line for each row.
     pub(super) fn rows(&self, rows: &[Row], width: u16, paint: Paint) -> Vec<String> {
         self.header_and_rows(rows, width, paint).split_off(1)
     }
@@ -179,7 +179,8 @@ impl Table {
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(width)
             .set_truncation_indicator("…")
-            // Cells contain no control characters, so that words are cut where the room ends, not between them.
+            // Cells contain no control characters; with this delimiter cells are cut at the width, and not between
+            // words.
             .set_delimiter('\0')
             .set_header(self.header());
         for cells in rows {
@@ -190,7 +191,7 @@ impl Table {
         table
     }
 
-    /// The cells, those of columns that are cut at their start being cut.
+    /// Returns the cells, with those of columns that are shortened at their start cut to their width.
     fn without_starts(&self, cells: &[String], widths: &[u16]) -> Vec<String> {
         let cut = |((column, cell), &width): ((&Column, &String), &u16)| {
             let surplus = cell.chars().count().saturating_sub(usize::from(width));
@@ -205,7 +206,7 @@ impl Table {
         self.columns.iter().zip(cells).zip(widths).map(cut).collect()
     }
 
-    /// One line, cut like a row where there is no room for it.
+    /// Returns the header as one line, cut like a row if the space is needed.
     fn header(&self) -> comfy_table::Row {
         let mut header = comfy_table::Row::from(self.columns.iter().map(|column| column.header));
         header.max_height(1);
@@ -216,7 +217,7 @@ impl Table {
         u16::try_from(self.columns.len().saturating_sub(1)).expect("a table has a few columns")
     }
 
-    /// Widths beforehand: each its own, and the last what is left.
+    /// Returns widths in advance: each column's own, and the rest for the last one.
     fn fixed(&self, room: u16) -> Vec<u16> {
         let mut widths: Vec<u16> = self.columns.iter().map(|column| column.width).collect();
         if let Some((last, others)) = widths.split_last_mut() {
@@ -225,15 +226,15 @@ impl Table {
         widths
     }
 
-    /// Widths from the content: a column that can be cut has at least its own where it needs it, and the most
-    /// needy get what is left. Where even that is too much, the widest of them give.
+    /// Returns widths that fit the content. A column that can be cut gets at least its own width if it needs that, and
+    /// the neediest get the rest. If even that is too much, the widest columns are narrowed.
     fn fitted(&self, needed: &[u16], room: u16) -> Vec<u16> {
         let own = |(column, &needed): (&Column, &u16)| match column.fit {
             Fit::Whole => needed,
             Fit::CutEnd | Fit::CutStart => needed.min(column.width.max(column.header_width())),
         };
         let mut widths: Vec<u16> = self.columns.iter().zip(needed).map(own).collect();
-        // Headers are cut only where the cells of every column are as short as their header.
+        // Headers are cut only if the cells of every column are already as narrow as their header.
         while widths.iter().sum::<u16>() > room {
             let widest = |least: &dyn Fn(&Column) -> u16| {
                 let columns = self.columns.iter().enumerate();

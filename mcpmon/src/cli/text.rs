@@ -1,11 +1,11 @@
-//! Text of others made safe to show: what processes call themselves may contain anything.
+//! Text of others, made safe to show: names of processes, for example, can contain any characters.
 
 use std::{borrow::Cow, fmt::Write as _};
 
 use mcpmon_config::is_unprintable;
 
-/// `text` with every character that could move the cursor, change colors, hide or reorder text written as an
-/// escape. The backslash is doubled, so that an escape cannot be forged.
+/// Writes every character of `text` that could move the cursor, change colors, or hide or reorder text as an escape.
+/// The backslash is doubled, so that an escape cannot be forged.
 pub(super) fn escape(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| c == '\\' || is_unprintable(c)) {
         return Cow::Borrowed(text);
@@ -24,7 +24,7 @@ pub(super) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Serialised JSON with such characters as `\u` escapes: the same value, safe on a terminal.
+/// Writes such characters of serialised JSON as `\u` escapes: the value is the same, and safe on a terminal.
 pub(super) fn escape_json(json: &str) -> Cow<'_, str> {
     if !json.chars().any(is_unprintable) {
         return Cow::Borrowed(json);

@@ -1,10 +1,10 @@
-//! Times as users write and read them.
+//! Times in the forms that users write and read.
 
 use std::{str::FromStr, time::Duration};
 
 use mcpmon_model::Timestamp;
 
-/// A moment on the command line: so long ago, or at a time.
+/// A moment on the command line: a duration ago, or a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
     Ago(Duration),
@@ -61,13 +61,13 @@ fn parse_span(text: &str) -> Option<Duration> {
         .map(Duration::from_secs)
 }
 
-/// `11-20 12:00:00`, in UTC: tables are narrow, and stores younger than a year.
+/// Formats as `11-20 12:00:00`, in UTC: tables are narrow, and most events are younger than a year.
 pub(super) fn short(timestamp: Timestamp) -> String {
     let full = mcpmon_store::json::rfc3339(timestamp);
     full.get(5..19).unwrap_or(&full).replace('T', " ")
 }
 
-/// A duration in its largest unit, with one decimal below ten: `1.5s`, `12s`, `3.0h`.
+/// Formats a duration in its largest unit, with one decimal below ten: `1.5s`, `12s`, `3.0h`.
 pub(super) fn span(milliseconds: u64) -> String {
     let tenths = |unit: u64| milliseconds * 10 / unit;
     let (unit, name) = match milliseconds {
@@ -83,16 +83,16 @@ pub(super) fn span(milliseconds: u64) -> String {
     }
 }
 
-/// The time now.
+/// Returns the current time.
 pub(super) fn now() -> Timestamp {
     let nanoseconds = jiff::Timestamp::now().as_nanosecond();
     Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
 }
 
-/// The last day on which something holds, UTC, from an argument.
+/// Parses the last day on which something is valid, UTC, from an argument.
 ///
 /// # Errors
-/// Returns an error if it is no day, or one that is over.
+/// Returns an error if it is not a date, or if the day is over.
 pub(super) fn last_day(text: &str) -> Result<jiff::civil::Date, String> {
     let day: jiff::civil::Date = text
         .parse()

@@ -1,4 +1,4 @@
-//! `mcpmon explain --apply`: the command that an event names is carried out.
+//! `mcpmon explain --apply`: carries out the command that an event recommends.
 
 use anyhow::anyhow;
 use clap::{Parser, Subcommand};
@@ -33,16 +33,16 @@ enum PolicyRemedy {
 }
 
 impl Remedy {
-    /// The command that a line is, if it is one of these.
+    /// Parses the line, if it is one of these commands.
     fn parse(line: &str) -> Option<Self> {
         let words = shlex::split(line)?;
-        // What cannot be typed is written so, and would be another name.
+        // A name that cannot be typed is recorded with `*`, and would be another name.
         let is_whole = words.iter().all(|word| !word.contains('*'));
         let line = is_whole.then(|| ApplyCommand::try_parse_from(words).ok())?;
         Some(line?.remedy)
     }
 
-    /// The server of which it accepts something.
+    /// Returns the server for which it accepts something.
     fn server(&self) -> Option<ServerId> {
         match self {
             Self::Approve(Approve {
@@ -55,7 +55,7 @@ impl Remedy {
     }
 }
 
-/// Carries out what `event` names as its remedy, until a day if one is given.
+/// Carries out the command that `event` recommends. Findings are accepted until `until`, if it is given.
 pub(super) fn apply(
     event: &StoredEvent,
     remedy: Option<&str>,
@@ -75,7 +75,8 @@ pub(super) fn apply(
         let error = anyhow!("what event {} names accepts nothing by itself", event.id);
         return Err(refused(error, format!("the event says: {line}")));
     };
-    // Events are of many hands: one about a server accepts nothing of another.
+    // Other processes write events, too: an event about one server must not make a person accept another one's
+    // definitions.
     if remedy.server().as_ref().map(ServerId::as_str) != event.server_id.as_deref() {
         let error = anyhow!(
             "event {} names a command for another server than its own",

@@ -1,4 +1,5 @@
-//! `mcpmon approve` and `mcpmon approvals list|show|allow|deny`: a person's word on definitions and held calls.
+//! `mcpmon approve` and `mcpmon approvals list|show|allow|deny`: decisions of a person about definitions and held
+//! calls.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +104,7 @@ pub(super) const TABLE: Table = Table::new(&[
     Column::cut("SESSION", 16),
 ]);
 
-/// The same with held calls.
+/// The table for lists with held calls.
 const LIST: Table = Table::new(&[
     Column::whole("TIME (UTC)", 14),
     Column::whole("ID", 12),
@@ -114,10 +115,10 @@ const LIST: Table = Table::new(&[
     Column::cut("SESSION", 16),
 ]);
 
-/// The type of the events that tell of approvals.
+/// The type of events about approvals.
 pub(super) const TYPE: &str = "mcp_approval";
 
-/// Events that are looked through.
+/// Most events that are read.
 const LIMIT: u32 = 10_000;
 
 pub(in crate::cli) fn approve(
@@ -155,7 +156,8 @@ fn answer(
     told(&done, what, output)
 }
 
-/// The hash of a definition as it is listed now; `None` if it is not listed, or more than one definition has the name.
+/// Returns the hash of a definition as it is listed now. Returns `None` if it is not listed, or if several definitions
+/// have the name.
 pub(super) fn listed_hash(subject: &str, reader: &StoreReader) -> Result<Option<String>, CliError> {
     let Ok(ApprovalSubject { server, name }) = parse(subject) else {
         return Ok(None);
@@ -171,8 +173,8 @@ pub(super) fn listed_hash(subject: &str, reader: &StoreReader) -> Result<Option<
     })
 }
 
-/// Carries out a person's word on the definition of this name, or on the held call of this id, and returns what it was
-/// carried out for.
+/// Carries out a person's decision on the definition of this name or the held call of this id, and returns the names of
+/// what was changed.
 pub(super) fn decide(
     subject: &str,
     word: ApprovalDecision,
@@ -250,7 +252,7 @@ pub(in crate::cli) fn list(
     Ok(output.flush()?)
 }
 
-/// The latest word on each definition and held call, oldest first.
+/// Returns the latest decision on each definition and held call, oldest first.
 pub(super) fn all(reader: &StoreReader) -> Result<Vec<(ApprovalState, StoredEvent)>, CliError> {
     let latest = latest(told_approvals(reader)?, waiting(reader, time::now())?);
     Ok(latest
@@ -267,15 +269,15 @@ fn told_approvals(reader: &StoreReader) -> Result<Vec<StoredEvent>, CliError> {
     Ok(reader.events(&filter, LIMIT)?)
 }
 
-/// The latest word on one subject, or on one held call.
+/// The latest decision on one subject, or on one held call.
 struct LatestWord {
     state: ApprovalState,
     event: StoredEvent,
-    /// The call, while it waits.
+    /// The call, if it still waits.
     held: Option<HeldCall>,
 }
 
-/// The latest word on each subject and held call, oldest first.
+/// Returns the latest decision on each subject and held call, oldest first.
 fn latest(events: Vec<StoredEvent>, waiting: Vec<HeldCall>) -> Vec<LatestWord> {
     let mut by_subject = BTreeMap::new();
     for event in events {
@@ -295,7 +297,7 @@ fn latest(events: Vec<StoredEvent>, waiting: Vec<HeldCall>) -> Vec<LatestWord> {
         .into_iter()
         .map(|((_, id), (state, event))| {
             let held = id.as_ref().and_then(|id| waiting.remove(id));
-            // A process that was killed takes nothing back.
+            // A process that was killed does not record that its calls are withdrawn.
             let is_over = state == ApprovalState::Requested && id.is_some() && held.is_none();
             LatestWord {
                 state: if is_over { ApprovalState::Withdrawn } else { state },
@@ -360,7 +362,7 @@ impl LatestWord {
         )
     }
 
-    /// The event, and the call while it waits.
+    /// Returns the event as JSON, with the call if it still waits.
     fn object(&self, now: Timestamp) -> Map<String, Value> {
         let mut object = json::to_json(&self.event);
         object.insert("state".to_owned(), name(&self.state).into());
@@ -371,7 +373,7 @@ impl LatestWord {
     }
 }
 
-/// `SERVER:TOOL`; the name of a tool may hold colons, an id may not be empty.
+/// Parses `SERVER:TOOL`. The name of a tool may contain colons; the id may not be empty.
 pub(super) fn parse(text: &str) -> Result<ApprovalSubject, CliError> {
     let wrong = |error: anyhow::Error| CliError::new(ErrorKind::Usage, error);
     let (server, item) = text.split_once(':').ok_or_else(|| {

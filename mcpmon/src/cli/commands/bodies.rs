@@ -1,4 +1,4 @@
-//! `mcpmon bodies`: what was kept of requests to models and of their answers.
+//! `mcpmon bodies`: the stored bodies of requests to models and of their answers.
 
 use std::path::PathBuf;
 
@@ -186,7 +186,7 @@ mod tests {
 
     const AT: i64 = 1_763_640_000_000_000_000;
 
-    /// Returns the shown part of a request that was cut; the error if there is one.
+    /// Returns the shown part of a request that was cut, and the error if there is one.
     fn shown(form: Form, key: &BodyKey) -> (String, Option<String>) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mcpmon.db");

@@ -180,7 +180,7 @@ fn verify(options: &Verify, now: Timestamp, output: &mut Output<'_>) -> Result<(
     show(&verified.bundle, &options.file, Some(&verified), output)
 }
 
-/// Prints what a bundle is.
+/// Prints the description of a bundle.
 fn show(
     bundle: &Bundle,
     path: &Path,
@@ -243,7 +243,7 @@ fn put(
     Ok(())
 }
 
-/// Reads the files of a bundle; what is no such file is refused, since it would not be in the bundle.
+/// Reads the files for a bundle. Any other file is an error, because it would be missing in the bundle.
 fn read_directory(directory: &Path) -> Result<Vec<(BundleFile, Source, String)>, CliError> {
     let failed = |error: io::Error| {
         environment(anyhow::Error::new(error).context(format!("cannot read {}", directory.display())))
@@ -277,7 +277,7 @@ fn read_bundle(path: &Path) -> Result<Vec<u8>, CliError> {
     read(path, MAX_BUNDLE_BYTES as u64)
 }
 
-/// Reads a key that nobody but its owner can read.
+/// Reads a key from a file that only its owner can read.
 fn read_key(path: &Path) -> Result<BundleKey, CliError> {
     let metadata = fs::metadata(path).map_err(|error| cannot("read", path, error))?;
     if metadata.mode() & 0o077 != 0 {
@@ -305,7 +305,7 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, CliError> {
     }
 }
 
-/// Writes beside the file and puts the new one into its place: a server never sees half a bundle.
+/// Writes a new file and renames it, so that a server never reads half a bundle.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
@@ -332,7 +332,7 @@ fn write_key(path: &Path, pem: &str) -> Result<(), CliError> {
     })
 }
 
-/// Reads a time, or a number of days or hours from now.
+/// Parses a time, or a number of days or hours from now.
 fn expiry(text: &str, now: jiff::Timestamp) -> Result<jiff::Timestamp, CliError> {
     let (number, unit) = text.split_at(
         text.len()

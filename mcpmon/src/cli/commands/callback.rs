@@ -1,4 +1,4 @@
-//! `mcpmon approvals listen`: takes signed answers to held calls.
+//! `mcpmon approvals listen`: accepts signed answers to held calls.
 
 use std::{io, net::SocketAddr, path::PathBuf};
 
@@ -30,7 +30,7 @@ pub(in crate::cli) struct Listen {
     socket: Socket,
 }
 
-/// The calls that wait here, as whoever runs the listener sees and answers them.
+/// The held calls in the store, as the user of the listener sees and answers them.
 struct StoredHeldCalls<'l> {
     globals: &'l Globals,
     socket: &'l Socket,

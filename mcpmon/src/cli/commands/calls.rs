@@ -1,4 +1,4 @@
-//! `mcpmon calls`: tool calls, how they were judged, and what came of them.
+//! `mcpmon calls`: tool calls with their judgement and outcome.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ fn show(reader: &StoreReader, filter: &Filter, limit: u32, output: &mut Output<'
     Ok(output.flush()?)
 }
 
-/// The calls of one id: what the model wanted, what was called, and the connections that were made for it.
+/// Shows the calls of one id: the model's intent, the call, and the connections that were made during it.
 fn trace(reader: &StoreReader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
     let calls = calls_of(reader.events(filter, limit)?, |around| {
         Ok(reader.calls(around, MAX_AROUND)?)
@@ -93,8 +93,8 @@ fn trace(reader: &StoreReader, filter: &Filter, limit: u32, output: &mut Output<
     Ok(output.flush()?)
 }
 
-/// The calls that `found` are events of, from what `load` finds around them: once for all that are near one another, as
-/// an id that models count to is in many.
+/// Returns the calls to which the events in `found` belong, from what `load` finds around them. Events that are near
+/// one another are handled with one `load`, because an id that a model counts is in many calls.
 fn calls_of(
     mut found: Vec<StoredEvent>,
     mut load: impl FnMut(&Filter) -> Result<Vec<CallPlaces>, CliError>,
@@ -110,7 +110,7 @@ fn calls_of(
         }
         let last = first.timestamp.0.saturating_add(MAX_WAIT);
         let (near, later) = found.split_at(found.partition_point(|event| event.timestamp.0 <= last));
-        // The other events of a call may bear other ids, another session, or none; only when they are is known.
+        // The other events of a call may have other ids, another session or none; only their time is known.
         let around = Filter {
             since: Some(Timestamp(first.timestamp.0.saturating_sub(MAX_WAIT))),
             until: Some(Timestamp(last.saturating_add(MAX_WAIT))),
@@ -129,12 +129,12 @@ fn calls_of(
     Ok(calls)
 }
 
-/// Calls near those of an id that are looked at to find those that belong to it, in three times the longest wait.
+/// Most calls that are read around the events of an id, within three times the longest wait.
 const MAX_AROUND: u32 = 15_000;
-/// The distance in time from a call to a connection that is made for it, nanoseconds.
+/// Most nanoseconds between a call and a connection that belongs to it.
 const NEAR: i64 = 100 * 1_000_000;
 
-/// Describes the intent of the model, by the names that it used.
+/// Describes the intent of the model, with the names that the model used.
 fn intent(event: &StoredEvent) -> String {
     let name = match text(event, "visible_name") {
         name if name.is_empty() => text(event, "tool_name"),
@@ -212,8 +212,8 @@ fn outcome(call: &ToolCall) -> String {
     }
 }
 
-/// Returns whether a call is only an intent that nothing stopped: the agent may have a tool of its own, or a
-/// server without a wrapper.
+/// Returns whether a call is only an intent that was not stopped: the tool may be the agent's own, or that of a server
+/// without a wrapper.
 fn is_left(call: &ToolCall) -> bool {
     let is_all = call.judged.is_none() && call.called.is_none() && call.returned.is_none();
     let intent = call.intent.as_ref().filter(|_| is_all);
@@ -233,7 +233,7 @@ fn text(event: &StoredEvent, field: &str) -> String {
     value.unwrap_or_default().to_owned()
 }
 
-/// The main event, with what was wanted and what came back beneath it.
+/// Returns the main event of a call as JSON, with its intent and result as members.
 pub(super) fn object(call: &ToolCall) -> Map<String, Value> {
     let mut object = call.main().map(json::to_json).unwrap_or_default();
     let sent = match is_left(call) {
@@ -460,7 +460,7 @@ mod tests {
             Ok(reader.calls(around, MAX_AROUND)?)
         })
         .unwrap();
-        // Ten minutes of calls, five in a window.
+        // Ten minutes of calls, five minutes in each window.
         assert_eq!(windows, 2);
         let ids = calls.iter().map(|call| call.positions().collect::<Vec<_>>());
         let expected =

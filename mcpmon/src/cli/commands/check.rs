@@ -1,4 +1,4 @@
-//! `mcpmon check`: what would become of a call, and why. Nothing runs.
+//! `mcpmon check`: shows how a call would be judged, and why. Nothing is run.
 
 use clap::Args;
 use mcpmon_model::Timestamp;

@@ -1,4 +1,4 @@
-//! `mcpmon completions SHELL`: the script with which a shell completes commands and options.
+//! `mcpmon completions SHELL`: prints the script that completes commands and options in a shell.
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -18,7 +18,7 @@ pub(in crate::cli) fn run(
     command: &Command,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
-    // Scripts have hidden commands too.
+    // The script would contain hidden commands, too.
     let visible = command.get_subcommands().filter(|command| !command.is_hide_set());
     let mut command = Command::new("mcpmon")
         .version(env!("CARGO_PKG_VERSION"))

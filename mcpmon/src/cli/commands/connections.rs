@@ -1,4 +1,4 @@
-//! `mcpmon connections`: who connected where, and what was done about it.
+//! `mcpmon connections`: connections with their processes, their destinations and the verdicts.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub(super) const LISTING: Listing = Listing {
     row,
 };
 
-/// The same with the end of each connection.
+/// The listing with the end of each connection.
 const WITH_ENDS: Listing = Listing {
     table: Table::new(&[
         Column::whole("TIME (UTC)", 14),
@@ -60,14 +60,14 @@ const WITH_ENDS: Listing = Listing {
     row: row_with_end,
 };
 
-/// Field of a connection for its end, in the place of the event that told that.
+/// The field of a connection that holds its end; the end has no row of its own then.
 const CLOSED: &str = "closed";
-/// The type of that event.
+/// The type of the event about an end.
 const CLOSED_TYPE: &str = "mcp_connection_closed";
-/// Ends that are looked through at most.
+/// Most ends that are read.
 const MAX_ENDS: u32 = 1 << 20;
 
-/// The types of events that it lists.
+/// The types of the listed events.
 pub(super) const TYPES: [&str; 3] = ["mcp_network_connection", "mcp_connection_cut", "mcp_proxy_bypass"];
 
 pub(in crate::cli) fn run(
@@ -84,7 +84,7 @@ pub(in crate::cli) fn run(
     options.whose.restrict(&mut filter);
     options.range.restrict(&mut filter, now);
     if options.follow {
-        // A row that was printed takes no end.
+        // A printed row cannot be completed later, so each end gets a row of its own.
         filter.types.push(CLOSED_TYPE.to_owned());
     }
     let limit = options.range.limit;
@@ -108,7 +108,7 @@ pub(in crate::cli) fn run(
                 since: filter.since,
                 ..Filter::default()
             };
-            // Two columns without anything in them would only narrow the others.
+            // Two empty columns would only make the others narrower.
             let listing = match reader.find(&told, 1)?.is_empty() {
                 true => LISTING,
                 false => WITH_ENDS,
@@ -119,17 +119,17 @@ pub(in crate::cli) fn run(
     }
 }
 
-/// Ends by the number of the socket, the oldest first.
+/// Ends of connections by the socket's number, oldest first.
 type EndsBySocket = BTreeMap<u64, Vec<ConnectionEnd>>;
 
 /// The end of a connection.
 struct ConnectionEnd {
     at: Timestamp,
-    /// As JSON shows it.
+    /// The fields in JSON.
     fields: Map<String, Value>,
 }
 
-/// The ends of connections since the first that is shown.
+/// The ends of connections since the first one that is shown.
 struct ConnectionEnds<'r> {
     reader: &'r StoreReader,
     known: Option<EndsBySocket>,
@@ -140,7 +140,7 @@ impl<'r> ConnectionEnds<'r> {
         Self { reader, known: None }
     }
 
-    /// Adds its end to a connection, if that was told.
+    /// Adds the end of a connection to its event, if it is recorded.
     fn complete(&mut self, event: &mut StoredEvent) -> Result<(), CliError> {
         let Some(socket) = event.data.get("socket").and_then(Value::as_u64) else {
             return Ok(());
@@ -150,7 +150,8 @@ impl<'r> ConnectionEnds<'r> {
             None => self.known.insert(load(self.reader, event.timestamp)?),
         };
         let ends = known.get(&socket).map_or(&[][..], Vec::as_slice);
-        // A socket may connect again; the numbers begin anew at each boot.
+        // A socket can connect several times, and the numbers start again at each boot: the first end after the event
+        // is taken.
         if let Some(end) = ends.iter().find(|end| end.at >= event.timestamp) {
             event
                 .data
@@ -186,7 +187,7 @@ fn load(reader: &StoreReader, since: Timestamp) -> Result<EndsBySocket, CliError
     Ok(ends)
 }
 
-/// The time for which a connection was open, and the bytes sent and received; empty where that is not known.
+/// Returns the time for which a connection was open, and the bytes sent and received; empty if they are not known.
 fn end(event: &StoredEvent) -> (String, String) {
     let Some(closed) = event.data.get(CLOSED) else {
         return <(String, String)>::default();
@@ -242,7 +243,7 @@ fn cells(event: &StoredEvent) -> [String; 7] {
         ),
         Some(EventKind::ConnectionCut { .. }) => ("cut", summary::summary(event)),
         Some(EventKind::ConnectionClosed { .. }) => ("closed", summary::summary(event)),
-        // Of a later version.
+        // The event is of a later version.
         Some(_) | None => ("", summary::summary(event)),
     };
     let process = event.process.as_ref().map_or_else(String::new, |process| {

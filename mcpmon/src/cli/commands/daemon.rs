@@ -1,4 +1,4 @@
-//! `mcpmon daemon`: the privileged host agent.
+//! `mcpmon daemon`: the privileged process of the host.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! `mcpmon detach`: removes what stays in the kernel after the daemon, and lets go on what was stopped there.
+//! `mcpmon detach`: removes the state that a daemon left in the kernel, and resumes the processes that are stopped in
+//! it.
 
 use std::{
     thread,
@@ -13,7 +14,7 @@ use crate::{
     cli::{CliError, ErrorKind, Output, kernel_state::KernelState},
 };
 
-/// The longest time for the kernel to end programs that nobody holds any more.
+/// The longest wait for the kernel to unload programs that have no holder any more.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Remove what stays in the kernel after the daemon; exit 1 while a daemon runs

@@ -1,4 +1,4 @@
-//! `mcpmon detections`: what was found in what servers say and are told.
+//! `mcpmon detections`: findings in definitions, results and requests.
 
 use clap::Args;
 use mcpmon_model::{EventKind, Timestamp};
@@ -71,7 +71,7 @@ fn row(event: &StoredEvent) -> Row {
             text.unwrap_or_default(),
         ]
     } else {
-        // Of a later version.
+        // The event is of a later version.
         let (severity, action) = (event.severity.as_str(), event.action.as_str());
         ["", &summary::summary(event), severity, action, "", ""].map(str::to_owned)
     };
@@ -104,7 +104,7 @@ mod tests {
             sample::started("files", 10),
             sample::detected("helper"),
             sample::at(1, sample::detected("another_helper")),
-            // The same, once more.
+            // The same finding again.
             sample::at(1, sample::inspected("another_helper")),
         ];
         let filter = Filter {

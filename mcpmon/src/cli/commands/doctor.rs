@@ -1,4 +1,4 @@
-//! `mcpmon doctor`: what this kernel and this set-up allow, with the remedy for each gap.
+//! `mcpmon doctor`: checks what this kernel and configuration allow, and names the remedy for each gap.
 
 use clap::Args;
 use mcpmon_config::{LocalConfig, Search};

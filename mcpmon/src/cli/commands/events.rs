@@ -1,4 +1,4 @@
-//! `mcpmon events`: everything recorded.
+//! `mcpmon events`: all recorded events.
 
 use clap::{Args, builder::PossibleValuesParser};
 use mcpmon_model::{Action, EventType, Severity, Timestamp};

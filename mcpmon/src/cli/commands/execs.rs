@@ -1,4 +1,4 @@
-//! `mcpmon execs`: server starts, how they compared with their pins, and how they ended.
+//! `mcpmon execs`: starts of servers, the comparison with their pins, and their ends.
 
 use clap::Args;
 use mcpmon_model::{EventKind, Timestamp};
@@ -71,7 +71,7 @@ fn row(launch: &Launch) -> Row {
             field(launch, "pin"),
             command_line(&command, &args),
         ),
-        // Of a later version.
+        // The event is of a later version.
         Some(_) | None => (None, field(launch, "pin"), summary::summary(started)),
     };
     let mismatch = launch.mismatches.iter().map(listing::tone).max();
@@ -106,7 +106,7 @@ fn field(launch: &Launch, name: &str) -> String {
     value.unwrap_or_default().to_owned()
 }
 
-/// The start's own JSON, then its status, its end and its mismatches.
+/// Returns the start as JSON, with its status, its end and its mismatches.
 fn object(launch: &Launch) -> Map<String, Value> {
     let mut object = json::to_json(&launch.started);
     let status = match &launch.ending {

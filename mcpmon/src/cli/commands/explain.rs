@@ -1,4 +1,4 @@
-//! `mcpmon explain`: one event whole, with the rule that decided and what would allow it.
+//! `mcpmon explain`: shows a whole event, the rule that decided, and the way to allow it.
 
 use clap::Args;
 use jiff::civil::Date;
@@ -63,7 +63,7 @@ pub(in crate::cli) fn run(
     }
 }
 
-/// All of an event with its rule and remedy, as lines that are not escaped yet; notes come first.
+/// Returns all of an event with its rule and remedy, as lines that are not escaped yet; notes come first.
 pub(super) fn explained(
     id: Uuid,
     reader: &StoreReader,
@@ -80,7 +80,7 @@ pub(super) fn explained(
     Ok(lines)
 }
 
-/// The policy in force, and the keys of the rule that an event names.
+/// Returns the policy in force, and the keys of the rule in the event.
 fn policy_of(
     event: &StoredEvent,
     socket: &Socket,
@@ -92,12 +92,12 @@ fn policy_of(
     Ok((loaded, rule))
 }
 
-/// The command, recorded with the event, with which a person can allow it or look further.
+/// Returns the command in the event with which a person can allow the use, or get more information.
 fn remedy(event: &StoredEvent) -> Option<&str> {
     event.data.get("remedy")?.as_str()
 }
 
-/// The kind's own fields.
+/// Returns the fields of the event's type.
 fn evidence(event: &StoredEvent) -> impl Iterator<Item = (&String, &Value)> {
     event.data.iter().filter(|(name, _)| *name != "remedy")
 }
@@ -197,7 +197,7 @@ const fn done(action: Action) -> &'static str {
     }
 }
 
-/// A field of the evidence, as deep as it goes.
+/// Adds a field of the evidence, with all nested values.
 fn field(name: &str, value: &Value, indent: usize, lines: &mut Vec<String>) {
     let gap = " ".repeat(indent);
     match value {

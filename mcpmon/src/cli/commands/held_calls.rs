@@ -1,4 +1,4 @@
-//! `mcpmon approvals show|allow|deny ID`: a person's answer to a call that is held.
+//! `mcpmon approvals show|allow|deny ID`: a person's answer to a held call.
 
 use anyhow::anyhow;
 use clap::Args;
@@ -36,12 +36,12 @@ impl Extent {
     }
 }
 
-/// Returns the id of a held call, if `subject` is one; a definition has a colon in it.
+/// Returns the id of a held call, if `subject` is one; the name of a definition contains a colon.
 pub(super) fn id(subject: &str) -> Option<&str> {
     (!subject.contains(':')).then_some(subject)
 }
 
-/// Refuses what cannot be an id, before anybody is asked about it.
+/// Returns an error for a text that cannot be an id, before any store or daemon is asked.
 fn digits(id: &str) -> Result<&str, CliError> {
     match !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         true => Ok(id),
@@ -91,7 +91,7 @@ pub(super) fn deny(
     Ok(output.note(&format!("the held call of {} is refused", text::escape(&subject)))?)
 }
 
-/// Returns the call that waits with this id.
+/// Returns the held call with this id.
 fn find(reader: &StoreReader, id: &str, now: Timestamp) -> Result<HeldCall, CliError> {
     let mut meant = waiting(reader, now)?
         .into_iter()
@@ -111,7 +111,7 @@ fn find(reader: &StoreReader, id: &str, now: Timestamp) -> Result<HeldCall, CliE
     }
 }
 
-/// Writes the rule by which later calls of the tool are allowed without a question.
+/// Writes a rule into the configuration that allows later calls of the tool.
 fn write_rule(held: &HeldCall, socket: &Socket, output: &mut Output<'_>) -> Result<(), CliError> {
     let user = nix::unistd::geteuid().as_raw();
     let (server, tool) = (held.identity.server.as_str(), held.tool.as_str());
@@ -171,12 +171,12 @@ fn write_rule(held: &HeldCall, socket: &Socket, output: &mut Output<'_>) -> Resu
     Ok(output.note(&format!("rule {} in {path} allows it from now on", wanted.id))?)
 }
 
-/// A call that waits, whole, in lines that are safe to show.
+/// Returns all of a held call, as lines that are safe to show.
 pub(super) fn shown(id: &str, reader: &StoreReader, now: Timestamp) -> Result<Vec<String>, CliError> {
     Ok(lines(&find(reader, digits(id)?, now)?, now))
 }
 
-/// Shows a call that waits, whole.
+/// Prints all of a held call.
 pub(in crate::cli) fn show(
     id: &str,
     reader: &StoreReader,
@@ -191,7 +191,7 @@ pub(in crate::cli) fn show(
     Ok(output.flush()?)
 }
 
-/// The call as one JSON object.
+/// Returns the call as a JSON object.
 pub(super) fn object(held: &HeldCall, now: Timestamp) -> Map<String, Value> {
     let object = json!({
         "id": held.id,
@@ -214,7 +214,7 @@ pub(super) fn object(held: &HeldCall, now: Timestamp) -> Map<String, Value> {
     object
 }
 
-/// The time for which it still waits.
+/// Returns the time that is left for an answer.
 pub(super) fn left(held: &HeldCall, now: Timestamp) -> String {
     time::span(left_milliseconds(held, now))
 }
@@ -223,7 +223,7 @@ fn left_milliseconds(held: &HeldCall, now: Timestamp) -> u64 {
     u64::try_from(held.expires.0.saturating_sub(now.0) / 1_000_000).unwrap_or(0)
 }
 
-/// All of a call, as lines that are safe to show. Its arguments are JSON, whose own escapes stay what they are.
+/// Returns all of a call, as lines that are safe to show. The arguments are JSON, whose escapes are kept.
 fn lines(held: &HeldCall, now: Timestamp) -> Vec<String> {
     let session = held.session.as_ref().map_or("", |session| session.as_str());
     let rules: Vec<&str> = held.rules().map(String::as_str).collect();
@@ -247,7 +247,7 @@ fn lines(held: &HeldCall, now: Timestamp) -> Vec<String> {
     ));
     lines.push(format!("Arguments ({}):", held.arguments_hash));
     let pretty = serde_json::from_str::<Value>(&held.arguments).ok();
-    // Numbers beyond those of this program's own are shown as they are written.
+    // Numbers that this program cannot represent would change: then the arguments are shown as they were written.
     let is_same = |value: &Value| value.to_string().len() == held.arguments.len();
     let pretty = pretty
         .filter(is_same)

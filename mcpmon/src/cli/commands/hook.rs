@@ -1,4 +1,4 @@
-//! `mcpmon hook`: a client asks before it runs a tool of its own.
+//! `mcpmon hook`: a client asks before it runs one of its own tools.
 
 use std::{io::Read as _, process::ExitCode};
 
@@ -32,7 +32,7 @@ pub(in crate::cli) fn run(
     let client = options.client;
     let (loaded, search) = match asked::policy(&options.socket, output) {
         Ok(found) => found,
-        // Which policy would say so is not known.
+        // It is not known which policy would say whether to fail closed.
         Err(error) => return say(&client.unjudged(&format!("{:#}", error.source), false), output),
     };
     let fail_closed = loaded.policy.fail_closed;
@@ -87,7 +87,7 @@ pub(in crate::cli) fn run(
     let mut event = event(&call, now);
     event.action = match outcome {
         UseOutcome::Allowed => Action::Allow,
-        // Whom the client asks decides; that is not told here.
+        // The client's user decides, and the decision is not reported to the hook.
         UseOutcome::Audited | UseOutcome::Asked => Action::Audit,
         UseOutcome::WouldAsk => Action::WouldAsk,
         UseOutcome::WouldBlock => Action::WouldBlock,

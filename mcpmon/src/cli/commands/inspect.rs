@@ -1,5 +1,5 @@
-//! `mcpmon inspect`: what is found in tool definitions of a file, in what a remote server offers, or in what one of this
-//! host listed last.
+//! `mcpmon inspect`: findings in the tool definitions of a file, in the lists of a remote server, or in the recorded
+//! lists of a server of this host.
 
 use std::{
     fs::File,
@@ -71,7 +71,7 @@ const DIFFERENCES: Table = Table::new(&[
     Column::cut("LIVE", 32),
 ]);
 
-/// Largest file, bytes.
+/// Largest file that is read, bytes.
 const MAX_FILE: u64 = 64 << 20;
 
 pub(in crate::cli) fn run(
@@ -124,8 +124,8 @@ pub(in crate::cli) fn run(
     }
 }
 
-/// Lists and inspects the offer of a server. Returns the number of differences from a card that the user gave: those from
-/// the server's own are shown.
+/// Lists a server's definitions and inspects them. Returns the number of differences from the card that the user gave;
+/// those from the server's own card are only shown.
 fn asked(
     server: &str,
     destination: RemoteDestination,
@@ -170,7 +170,7 @@ fn asked(
     Ok((inspected, differences.len()))
 }
 
-/// Reads the record of a server that is not remote for this reason.
+/// Reads the record of a server of this host; `reason` is why it is no remote server.
 fn recorded(
     server: &str,
     reason: DestinationError,
@@ -196,8 +196,8 @@ fn recorded(
     }
 }
 
-/// Shows what a server of this host listed last, and where it differs from a card, or from the `server.json` beside its
-/// package. Returns the number of differences from a card that the user gave.
+/// Shows the recorded lists of a server of this host, and the differences from a card, or from the `server.json` of its
+/// package. Returns the number of differences from the card that the user gave.
 fn listed(
     server: RecordedServer,
     card: Option<&ServerCard>,
@@ -265,7 +265,7 @@ fn remembered(start: Option<&RecordedStart>, count: usize) -> String {
     )
 }
 
-/// The card that a server publishes of itself, with its URL. One that cannot be read is noted.
+/// Returns the card that a server publishes, with its URL. A note says so if it cannot be read.
 fn published(
     destination: &RemoteDestination,
     loaded: &LoadedConfiguration,
@@ -332,7 +332,7 @@ fn differing(difference: &CardDifference) -> Row {
     )
 }
 
-/// Describes the server that answered, and the size of its offer.
+/// Describes the server that answered, and how much it offers.
 fn introduced(offer: &ServerOffer, count: usize) -> String {
     let name = offer.name.as_deref().unwrap_or("a server without a name");
     let release = offer.release.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `mcpmon logs`: what a wrapped server wrote to its standard error.
+//! `mcpmon logs`: the standard error of wrapped servers.
 
 use std::{collections::BTreeSet, fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Known servers and sessions that an error names.
+/// Most known servers and sessions that an error names.
 const MAX_NAMED: usize = 20;
 
 /// Show what a wrapped server wrote to its standard error, without secrets
@@ -46,13 +46,14 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
     })
 }
 
-/// The owner of a store, whose logs stand beside it; this process's user where that cannot be told.
+/// Returns the owner of a store, who owns the logs beside it, too. Returns this process's user if the owner cannot be
+/// read.
 fn owner(store: &Path) -> u32 {
     let owner = fs::metadata(store).map(|metadata| metadata.uid());
     owner.unwrap_or_else(|_| nix::unistd::geteuid().as_raw())
 }
 
-/// Prints the newest lines, and then each new one until `wait` or the output ends it.
+/// Prints the newest lines, and with `--follow` each new one until `wait` or the output ends it.
 fn show(
     options: &Options,
     directories: &[LogDirectory],
@@ -84,7 +85,7 @@ fn show(
     }
 }
 
-/// Prints what comes, also of runs that begin meanwhile, until `wait` or the output ends it.
+/// Prints new lines, also those of runs that begin meanwhile, until `wait` or the output ends it.
 fn follow(
     options: &Options,
     directories: &[LogDirectory],
@@ -112,7 +113,7 @@ fn all_runs(directories: &[LogDirectory]) -> Result<Vec<LogTail>, ReadError> {
     for directory in directories {
         match directory.runs() {
             Ok(runs) => all.extend(runs),
-            // A home of another user's on a server that gives root nothing is no reason to show nothing.
+            // A home of another user that root cannot read (as on some network file systems) does not prevent the rest.
             Err(_) if !directory.is_own() => {}
             Err(error) => return Err(error),
         }
@@ -126,7 +127,7 @@ fn is_chosen(options: &Options, run: &LogTail) -> bool {
         && (options.session.is_none() || options.session.as_deref() == session)
 }
 
-/// The runs that are asked for, or an error that names those that there are.
+/// Returns the chosen runs, or an error that names the known servers or sessions.
 fn chosen(options: &Options, runs: Vec<LogTail>) -> Result<Vec<LogTail>, CliError> {
     let servers: BTreeSet<String> = runs.iter().map(|run| run.run.server.to_string()).collect();
     let of_server = |run: &&LogTail| run.run.server.as_str() == options.server;
@@ -162,10 +163,10 @@ fn named(what: &str, names: &BTreeSet<String>) -> String {
     format!("{what}: {}{more}", shown.join(", "))
 }
 
-/// An entry, and which of the runs it is of.
+/// The index of a run, and an entry of it.
 type EntryOfRun = (usize, LogEntry);
 
-/// The entries of all runs that came since, by time.
+/// Returns the new entries of all runs, ordered by time.
 fn new_entries(runs: &mut [LogTail]) -> Result<Vec<EntryOfRun>, ReadError> {
     let mut entries = Vec::new();
     for (index, run) in runs.iter_mut().enumerate() {
@@ -175,7 +176,7 @@ fn new_entries(runs: &mut [LogTail]) -> Result<Vec<EntryOfRun>, ReadError> {
     Ok(entries)
 }
 
-/// Prints entries; in text, a note says of which run those that follow are.
+/// Prints entries. In text form, a note names the run of the entries that follow.
 fn print(
     entries: &[EntryOfRun],
     runs: &[LogTail],
@@ -198,7 +199,7 @@ fn print(
     Ok(())
 }
 
-/// The heading of a run, for a reader who sees those of other users too.
+/// Returns the heading of a run, for a reader who may see other users' runs, too.
 fn headed(run: &LogTail, reader: u32) -> String {
     let session = run
         .run

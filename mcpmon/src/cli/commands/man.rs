@@ -1,4 +1,5 @@
-//! `mcpmon man [COMMAND]`: the manual page of mcpmon, or of one command; `--directory` writes all pages, for packages.
+//! `mcpmon man [COMMAND]`: prints the manual page of mcpmon or of one command; `--directory` writes all pages, for
+//! packages.
 
 use std::path::PathBuf;
 
@@ -30,7 +31,7 @@ pub(in crate::cli) fn run(
             .map_err(|error| CliError::new(ErrorKind::Environment, error))?;
         return Ok(());
     }
-    // Commands have their full names only then.
+    // Builds the commands' full names.
     command.build();
     for name in &options.command {
         let found = command

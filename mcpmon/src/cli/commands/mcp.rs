@@ -1,4 +1,4 @@
-//! `mcpmon mcp …`, the form of other tools: an error that names the command for it.
+//! `mcpmon mcp …`, as in other tools: an error that names the command of mcpmon.
 
 use clap::{Args, Command};
 
@@ -13,7 +13,7 @@ pub(in crate::cli) struct Options {
     words: Vec<String>,
 }
 
-/// Verbs of other tools, and the command of mcpmon that does the same.
+/// Subcommands of other tools, and the command of mcpmon that does the same.
 const OTHER_VERBS: [(&str, &str); 8] = [
     ("add", "setup"),
     ("audit", "events"),

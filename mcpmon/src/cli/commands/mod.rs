@@ -1,4 +1,4 @@
-//! One verb per file.
+//! The subcommands, one in each file.
 
 mod apply;
 pub(super) mod approve;

@@ -1,4 +1,4 @@
-//! `mcpmon pins list|trust|diff|reset`: what servers' files and definitions are compared with.
+//! `mcpmon pins list|trust|diff|reset`: pins of servers' files and definitions.
 
 use std::path::{Path, PathBuf};
 
@@ -217,7 +217,7 @@ pub(in crate::cli) fn reset(
     let had_files = place.forget_files(&options.server)?;
     match place.decide(now, subject, ApprovalDecision::Forget) {
         Ok(_) => {}
-        // A server without definitions has files.
+        // A server without definitions can have pinned files.
         Err(error) if error.kind == ErrorKind::Refused && had_files => {}
         Err(error) => return Err(error),
     }
@@ -345,7 +345,7 @@ fn row(pin: &BinaryPin) -> Row {
     )
 }
 
-/// The files of a package; `None` where they are not kept.
+/// Returns the files of a package; `None` if they are not stored.
 fn manifest(pin: &BinaryPin) -> Option<Manifest> {
     let text = std::str::from_utf8(pin.manifest.as_ref()?).ok()?;
     Manifest::decode(text).ok()

@@ -54,7 +54,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), Cli
     Ok(told?)
 }
 
-/// Returns the addresses for agents and clients. A required token is in no line, because output is logged.
+/// Returns the addresses for agents and clients. They do not contain the token, because output may be logged.
 fn addresses(status: &ProxyStatus) -> Vec<String> {
     let session = if status.token { "/s/TOKEN" } else { "" };
     let base = format!("http://{}{session}", status.listen);
@@ -70,7 +70,7 @@ fn addresses(status: &ProxyStatus) -> Vec<String> {
     lines
 }
 
-/// To standard error: what happens to the proxy, or the daemon, itself, unless `RUST_LOG` asks for more.
+/// Starts a log on standard error with the messages of the proxy or daemon itself; `RUST_LOG` can ask for more.
 pub(in crate::cli) fn start_log() {
     use std::io::IsTerminal as _;
     use tracing_subscriber::EnvFilter;

@@ -1,4 +1,4 @@
-//! `mcpmon registry list|show` and `mcpmon tools`: what servers offer, and how it stands.
+//! `mcpmon registry list|show` and `mcpmon tools`: the definitions of servers, and their status.
 
 use clap::{Args, Subcommand};
 use mcpmon_model::{DefinitionKind, DefinitionRecord, Severity};
@@ -88,7 +88,7 @@ pub(in crate::cli) fn list(
     show_all(&records, &REGISTRY, registry_row, output)
 }
 
-/// `mcpmon tools`.
+/// Runs `mcpmon tools`.
 pub(in crate::cli) fn tools(
     chosen: &ChosenDefinitions,
     reader: &StoreReader,
@@ -113,12 +113,12 @@ pub(in crate::cli) fn show(
     Ok(output.flush()?)
 }
 
-/// All of a definition, as lines that are safe to show.
+/// Returns all of a definition, as lines that are safe to show.
 pub(super) fn shown(subject: &str, reader: &StoreReader) -> Result<Vec<String>, CliError> {
     Ok(named(subject, reader)?.iter().flat_map(whole).collect())
 }
 
-/// The definitions of a name, at least one.
+/// Returns the definitions with a name, at least one.
 fn named(subject: &str, reader: &StoreReader) -> Result<Vec<DefinitionRecord>, CliError> {
     let (server, item) = subject.split_once(':').ok_or_else(|| {
         CliError::new(
@@ -185,7 +185,7 @@ fn tools_row(record: &DefinitionRecord) -> Row {
     )
 }
 
-/// The definition itself is shown as JSON, whose own escapes stay what they are.
+/// Returns all of a definition as lines. The definition itself is JSON, whose escapes are kept.
 fn whole(record: &DefinitionRecord) -> Vec<String> {
     let identity = &record.key.identity;
     let mut lines = Vec::new();

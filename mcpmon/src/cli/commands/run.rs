@@ -1,4 +1,4 @@
-//! `mcpmon run`: an agent behind mcpmon.
+//! `mcpmon run`: runs an agent behind mcpmon.
 
 use std::{
     ffi::OsString,
@@ -61,7 +61,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
     };
     let outcome = run::run(options).map_err(explain)?;
     let mut notes = io::stderr().lock();
-    // Who closed standard error wants to hear nothing more.
+    // If standard error is closed, the summary is not wanted.
     let _told = writeln!(notes, "{}", summary(&outcome, globals));
     Ok(outcome.exit_code())
 }
@@ -73,7 +73,7 @@ fn name(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// One line of what became of the session, and the command that says more.
+/// Returns one line about the session, and the command that shows more.
 fn summary(outcome: &RunOutcome, globals: &Globals) -> String {
     let session = outcome.session.as_str();
     let store = match &outcome.store {
@@ -141,7 +141,7 @@ mod tests {
         };
         let none = "no request to a model came through the proxy";
         assert!(told(Some(0)).contains(none));
-        // The daemon's proxy is not asked.
+        // The number of requests through the daemon's proxy is not known here.
         assert!(!told(Some(1)).contains(none) && !told(None).contains(none));
     }
 }

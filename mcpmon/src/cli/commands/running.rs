@@ -1,4 +1,4 @@
-//! Servers that run: what their processes use, and which layer sees their messages.
+//! Running servers: the resources of their processes, and the layer that sees their messages.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::{
     cli::CliError,
 };
 
-/// Starts that are looked at: the newest.
+/// Most starts that are read, newest first.
 const MAX_RUNNING: u32 = 1_000;
 
-/// The servers that run, by id.
+/// The running servers, by id.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunningServers(BTreeMap<String, RunningServer>);
 
@@ -30,16 +30,16 @@ struct RunningServer {
     sandbox: Option<SandboxStatus>,
 }
 
-/// The layer through which a server is watched.
+/// The layer that sees a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SeenBy {
-    /// Its messages, by a wrapper.
+    /// A wrapper sees its messages.
     Wrapper,
-    /// Its processes and connections alone: nobody sees its messages.
+    /// The kernel programs see its processes and connections; its messages are not seen.
     Kernel,
-    /// Its messages, by the proxy for remote servers.
+    /// The proxy for remote servers sees its messages.
     Proxy,
-    /// No process of it runs, as far as this user sees.
+    /// No process of the server that this user can see is running.
     #[default]
     Nobody,
 }
@@ -56,7 +56,7 @@ impl SeenBy {
 }
 
 impl RunningServers {
-    /// Those that a store tells of and whose processes live.
+    /// Reads the servers that the store has as running and whose processes live.
     pub(super) fn read(reader: &StoreReader) -> Result<Self, CliError> {
         let sandboxes = RunningSandboxes::read(reader)?;
         Ok(Self::new(
@@ -87,7 +87,7 @@ impl RunningServers {
                 .entry(server.clone())
                 .and_modify(|running| {
                     running.usage = running.usage.plus(usage);
-                    // Of several, the one whose messages nobody sees is what matters.
+                    // If one of several processes has no wrapper, the server counts as not wrapped.
                     running.is_wrapped &= is_wrapped;
                     running.orphaned_since = earlier(running.orphaned_since, orphaned_since);
                     running.sandbox = weaker(running.sandbox.take(), sandbox.clone());
@@ -102,17 +102,17 @@ impl RunningServers {
         Self(running)
     }
 
-    /// What the processes of a server use; `None` if none runs that this user sees.
+    /// Returns the resources of a server's processes; `None` if none runs that this user can see.
     pub(super) fn usage(&self, server: &str) -> Option<Usage> {
         self.0.get(server).map(|running| running.usage)
     }
 
-    /// The time since when a server has lived on after its client or session: of several processes, the first.
+    /// Returns the time since which a server has outlived its client or session: the earliest of its processes.
     pub(super) fn orphaned_since(&self, server: &str) -> Option<Timestamp> {
         self.0.get(server)?.orphaned_since
     }
 
-    /// The sandbox that a server runs in: of several processes, the one that is kept from least.
+    /// Returns the sandbox that a server runs in: the weakest of its processes.
     pub(super) fn sandbox(&self, server: &str) -> Option<&SandboxStatus> {
         self.0.get(server)?.sandbox.as_ref()
     }
@@ -127,14 +127,14 @@ impl RunningServers {
     }
 }
 
-/// The end of the client or session, after which the server was given time to end.
+/// Returns the end of the client or session; the event is later, because the server had time to end.
 fn orphaned_since(orphaned: &StoredEvent) -> Timestamp {
     let milliseconds = orphaned.data.get("orphaned_ms").and_then(Value::as_i64);
     let nanoseconds = milliseconds.unwrap_or_default().saturating_mul(1_000_000);
     Timestamp(orphaned.timestamp.0.saturating_sub(nanoseconds))
 }
 
-/// Of two sandboxes, the one that keeps less from a server.
+/// Returns the weaker of two sandboxes.
 fn weaker(one: Option<SandboxStatus>, other: Option<SandboxStatus>) -> Option<SandboxStatus> {
     let (one, other) = (one?, other?);
     let strength = |sandbox: &SandboxStatus| {
@@ -157,7 +157,7 @@ fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp
     one.into_iter().chain(other).min()
 }
 
-/// Bytes of memory in the largest unit: `812K`, `64M`, `1.5G`.
+/// Formats bytes of memory in the largest unit: `812K`, `64M`, `1.5G`.
 pub(super) fn bytes(bytes: u64) -> String {
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
@@ -169,7 +169,7 @@ pub(super) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Processor time in milliseconds.
+/// Returns the processor time in milliseconds.
 pub(super) fn milliseconds(usage: &Usage) -> u64 {
     u64::try_from(usage.processor.as_millis()).unwrap_or(u64::MAX)
 }

@@ -8,7 +8,7 @@ use crate::cli::{
     output::{Form, Output},
 };
 
-/// Data, and after a line the notes, as plain text of 100 columns.
+/// Returns the data, and after a line the notes, as plain text of 100 columns.
 pub(super) fn shown(
     events: Vec<Event>,
     form: Form,
@@ -17,7 +17,7 @@ pub(super) fn shown(
     shown_with(Vec::new(), events, form, command)
 }
 
-/// The same, with more in the store.
+/// Does the same with further entries in the store.
 pub(super) fn shown_with(
     entries: Vec<StoreEntry>,
     events: Vec<Event>,
@@ -30,7 +30,7 @@ pub(super) fn shown_with(
     of_store(&directory, form, command)
 }
 
-/// The same for a registry.
+/// Does the same for a registry.
 pub(super) fn shown_definitions(
     records: Vec<DefinitionRecord>,
     form: Form,
@@ -42,7 +42,7 @@ pub(super) fn shown_definitions(
     of_store(&directory, form, command)
 }
 
-/// The same for a registry and events under a policy, with what the command came to; `DIR` is where both lie.
+/// Does the same for a registry and events under a policy, and adds the exit status; `DIR` stands for their directory.
 pub(super) fn shown_under(
     policy: &str,
     records: Vec<DefinitionRecord>,
@@ -78,8 +78,8 @@ pub(super) fn shown_under(
     shown.replace(&directory.path().display().to_string(), "DIR")
 }
 
-/// Holds what a listing prints as JSON against what `docs/json.md` promises under this heading. An event has the fields of
-/// its type too.
+/// Checks the JSON of a listing against the members that `docs/json.md` documents under this heading. An event has the
+/// fields of its type, too.
 pub(super) fn assert_documented(heading: &str, is_event: bool, shown: &str) {
     const PAGE: &str = include_str!("../../../../docs/json.md");
     let section = PAGE

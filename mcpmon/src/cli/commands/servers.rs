@@ -1,4 +1,4 @@
-//! `mcpmon servers`: each server once, and how it is doing.
+//! `mcpmon servers`: each server once, with its state.
 
 use clap::Args;
 use mcpmon_model::{PinState, ServerType, Timestamp};
@@ -36,7 +36,7 @@ const TABLE: Table = Table::new(&[
     Column::cut("COMMAND", 20),
 ]);
 
-/// The same where a server runs in a sandbox.
+/// The table for servers of which one runs in a sandbox.
 const SANDBOX_TABLE: Table = Table::new(&[
     Column::cut("SERVER", 16),
     Column::whole("TYPE", 5),
@@ -96,7 +96,7 @@ pub(in crate::cli) fn run(
     Ok(output.flush()?)
 }
 
-/// `running 2`, or what else it does.
+/// Returns the state in words, such as `running 2`.
 pub(super) fn state(server: &ServerSummary) -> String {
     match server.status {
         ServerStatus::Running(processes) => format!("running {processes}"),
@@ -138,12 +138,12 @@ pub(super) fn tone(server: &ServerSummary) -> Tone {
     Tone::Ordinary
 }
 
-/// The time from one moment to another, in its largest unit.
+/// Formats the time between two moments in its largest unit.
 pub(super) fn age(now: Timestamp, since: Timestamp) -> String {
     time::span(u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A server as JSON, with what its processes use where some are seen.
+/// Returns a server as JSON, with the resources of its processes if some are seen.
 pub(super) fn object(
     server: &ServerSummary,
     usage: Option<Usage>,
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::cli::commands::scene;
 
-    /// Numbers that Linux gives to no process: what runs here is not to be in the listing.
+    /// Process ids that Linux never assigns, so that processes of the test host do not appear in the listing.
     const PID: u32 = 5_000_000;
 
     fn events() -> Vec<Event> {

@@ -1,4 +1,4 @@
-//! `mcpmon shim`: launchers that wrap, for every program that has their directory in front of `PATH`.
+//! `mcpmon shim`: shims that wrap servers, for every program that has their directory at the front of `PATH`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `mcpmon status`: what is enforced right now.
+//! `mcpmon status`: the current state of the enforcement.
 
 use clap::Args;
 use mcpmon_config::{LocalConfig, Search, Trust, load_sources};
@@ -64,7 +64,7 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
     }
 }
 
-/// The status as one JSON object, in which every time is a text.
+/// Returns the status as a JSON object, in which every time is a text.
 fn object(status: &Status) -> Result<Map<String, Value>, CliError> {
     let mut value = serde_json::to_value(status).map_err(anyhow::Error::from)?;
     let kill = |kill: &Kill| json!({"by": kill.by, "at": rfc3339(kill.at)});
@@ -232,7 +232,7 @@ fn bundle_line(bundle: &BundleStatus) -> String {
     format!("{in_force}{expires}; {} heard {heard}", bundle.url)
 }
 
-/// Remote servers; nothing where none is declared.
+/// Describes the remote servers; `None` if none is declared.
 fn mcp_proxy(status: &Status) -> Option<String> {
     let proxy = status.proxy.as_ref().filter(|proxy| !proxy.servers.is_empty())?;
     let servers: Vec<&str> = proxy.servers.iter().map(|server| server.as_str()).collect();
@@ -253,7 +253,7 @@ fn llm_proxy(status: &Status) -> String {
     }
 }
 
-/// Sessions whose models are behind a proxy.
+/// Describes the sessions whose models are behind a proxy.
 fn runs(status: &Status) -> String {
     let list = status.runs.iter().map(|run| {
         let proxy = if run.behind_daemon {
@@ -271,7 +271,7 @@ fn runs(status: &Status) -> String {
     format!("{} behind an LLM proxy: {}", list.len(), list.join(", "))
 }
 
-/// Says what is not seen of a session whose model writes code that calls tools.
+/// Describes what is not seen of a session whose model writes code that calls tools.
 fn code_mode(session: &CodeSession) -> String {
     format!(
         "session {} of user {} calls tools from code: the wire is the boundary. The wrapper and the MCP proxy judge each call, \

@@ -1,4 +1,4 @@
-//! `mcpmon wrap`: what stands in a client's configuration in front of a server's command.
+//! `mcpmon wrap`: the command that clients start in front of a server's own.
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
@@ -83,7 +83,8 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
     wrap::run(options).map_err(explain)
 }
 
-/// To standard error, which is the server's or the agent's too: only what matters, unless `RUST_LOG` asks for more.
+/// Starts a log on standard error, which is also the server's or the agent's: it has important messages only, unless
+/// `RUST_LOG` asks for more.
 pub(in crate::cli) fn start_log() {
     use tracing_subscriber::EnvFilter;
     let log = tracing_subscriber::fmt()
@@ -114,7 +115,7 @@ fn explain(error: WrapError) -> CliError {
         | WrapError::Setup(_)
         | WrapError::Execute { .. } => (ErrorKind::Environment, None),
     };
-    // A store that cannot be written may be one outside of a sandbox.
+    // If the store cannot be written, it may be outside of a sandbox around this process.
     let enclosed = match &error {
         WrapError::Judge(_) => wrap::remedy_in_sandbox(),
         WrapError::Config(_)

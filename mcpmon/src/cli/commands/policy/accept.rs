@@ -1,4 +1,4 @@
-//! `mcpmon policy accept`: what was found and stopped is accepted from now on.
+//! `mcpmon policy accept`: adds a suppression, so that a finding is accepted from now on.
 
 use anyhow::anyhow;
 use clap::Args;
@@ -38,7 +38,8 @@ fn server_id(id: &str) -> Result<ServerId, String> {
     ServerId::new(exact(id)?).map_err(|error| error.to_string())
 }
 
-/// A name that holds for itself alone: servers choose names, and what is accepted of one is not accepted of others.
+/// Checks that a name stands for itself only. Servers choose their names, so accepting a pattern could accept other
+/// servers' findings.
 fn exact(name: &str) -> Result<String, String> {
     match Suppression::is_pattern(name) {
         true => Err(

@@ -1,4 +1,4 @@
-//! `mcpmon policy explain`: the rules in force, in their order, with the file and line each comes from.
+//! `mcpmon policy explain`: the rules in force, in their order, with the file and line of each.
 
 use clap::Args;
 use mcpmon_config::{LoadedConfiguration, Outline, StatedKey};
@@ -19,7 +19,7 @@ use crate::{
 const MOST_ELEMENTS: usize = 20;
 /// Characters of a value in an overview.
 const MOST_VALUE: usize = 72;
-/// The source of a setting that no file has.
+/// The source of a setting that is in no file.
 const DEFAULT: &str = "default";
 
 /// The subject to explain.
@@ -64,18 +64,18 @@ pub(in crate::cli) fn explain(
     }
 }
 
-/// A rule with what the configuration says to it.
+/// A rule with its settings in the configuration.
 #[derive(Debug)]
 struct Rule<'r> {
-    /// Its place in the order of precedence, where it stands in it.
+    /// Its position in the order of precedence, if it has one.
     position: Option<usize>,
     about: &'static About,
     keys: Vec<Key>,
-    /// The opinions on the use in question; `None` if there is no question.
+    /// The opinions on the use in question; `None` if no use was given.
     said: Option<Vec<&'r Opinion>>,
 }
 
-/// A key, as it is set or by default.
+/// A key with its value, which may be the default.
 #[derive(Debug)]
 struct Key {
     key: String,
@@ -84,7 +84,7 @@ struct Key {
 }
 
 fn rules<'r>(outline: &Outline, reply: Option<&'r UseReply>) -> Vec<Rule<'r>> {
-    // Those beside the order are over more than the one use that is asked about.
+    // Rules outside the order are about more than one use, so they are left out for a single use.
     all()
         .filter(|(position, _)| position.is_some() || reply.is_none())
         .map(|(position, about)| Rule {
@@ -96,7 +96,7 @@ fn rules<'r>(outline: &Outline, reply: Option<&'r UseReply>) -> Vec<Rule<'r>> {
         .collect()
 }
 
-/// Every rule of the program, those in the order of precedence with their number.
+/// Returns every rule of the program; those in the order of precedence with their number.
 fn all() -> impl Iterator<Item = (Option<usize>, &'static About)> {
     let ordered = (1..)
         .zip(guide())
@@ -104,7 +104,7 @@ fn all() -> impl Iterator<Item = (Option<usize>, &'static About)> {
     ordered.chain(BESIDE.iter().map(|about| (None, about)))
 }
 
-/// Returns the opinions of a rule of the program, or of rules of the configuration in its lists.
+/// Returns the opinions of a rule of the program, or those of the configured rules in its lists.
 fn said<'r>(about: &About, outline: &Outline, reply: &'r UseReply) -> Vec<&'r Opinion> {
     let is_of = |opinion: &&Opinion| match about.names {
         [] => {
@@ -117,7 +117,7 @@ fn said<'r>(about: &About, outline: &Outline, reply: &'r UseReply) -> Vec<&'r Op
     reply.opinions.iter().filter(is_of).collect()
 }
 
-/// A rule as events name it, with what the configuration says to it.
+/// A rule that an event names, with its settings in the configuration.
 #[derive(Debug)]
 pub(in crate::cli) struct RuleKeys {
     /// The effect of the rule; `None` if it is not a rule of the program.
@@ -136,7 +136,7 @@ pub(in crate::cli) fn rule_keys(name: &str, outline: &Outline) -> RuleKeys {
             keys: about.keys.iter().flat_map(|key| keys(key, outline)).collect(),
         };
     }
-    // One of the configuration, or a key.
+    // The name is that of a configured rule, or a key.
     let meaning = outline.meaning(name);
     RuleKeys {
         keys: match (outline.rule(name), &meaning) {
@@ -149,13 +149,13 @@ pub(in crate::cli) fn rule_keys(name: &str, outline: &Outline) -> RuleKeys {
 }
 
 impl RuleKeys {
-    /// Key, value and place of each.
+    /// Returns key, value and place of each setting.
     pub(in crate::cli) fn keys(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         let keys = self.keys.iter();
         keys.map(|key| (key.key.as_str(), key.value.as_str(), key.place.as_str()))
     }
 
-    /// Each in a line.
+    /// Returns a line for each setting.
     pub(in crate::cli) fn lines(&self) -> impl Iterator<Item = String> {
         self.keys.iter().map(Key::line)
     }
@@ -316,7 +316,7 @@ fn page(
     lines
 }
 
-/// Keys that are set and belong to none of the rules.
+/// Returns the keys that are set and belong to no rule.
 fn others(outline: &Outline) -> Vec<String> {
     let of_rules: Vec<&str> = all().flat_map(|(_, about)| about.keys).copied().collect();
     let belongs = |key: &str| {
@@ -336,7 +336,7 @@ fn others(outline: &Outline) -> Vec<String> {
     lines
 }
 
-/// One rule or key, whole.
+/// Prints everything about one rule or key.
 fn one(
     what: &str,
     outline: &Outline,

@@ -1,4 +1,4 @@
-//! `mcpmon policy generate`: what was used in a session, as a policy that allows nothing else.
+//! `mcpmon policy generate`: writes a policy that allows what a session used, and nothing else.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::{
     cli::{CliError, ErrorKind, Output, output::Form, session, store},
 };
 
-/// Largest policy that is read again, bytes.
+/// Largest policy that can be generated: the largest that would be read again, bytes.
 const LARGEST: usize = 1 << 20;
 
 /// From what, and where to.
@@ -129,7 +129,7 @@ mod tests {
 
     fn generated(session: &str, form: Form) -> String {
         let mut events = vec![
-            // A call before the first list.
+            // The call precedes the first list.
             sample::called("read_file", 1),
             started(),
             seen("read_file"),

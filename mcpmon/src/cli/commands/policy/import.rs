@@ -1,4 +1,4 @@
-//! `mcpmon policy import`: other tools' policies as ours.
+//! `mcpmon policy import`: converts other tools' policies.
 
 use std::{
     fs::OpenOptions,
@@ -38,7 +38,7 @@ enum From {
     Agentshield,
 }
 
-/// Converts a file: the policy goes to `out` or to a file, what is not carried over as it was to `err`.
+/// Converts a file. The policy goes to `out` or to a file; notes about what is not carried over unchanged go to `err`.
 pub(super) fn import(
     args: &ImportArgs,
     out: &mut impl Write,
@@ -85,7 +85,7 @@ fn convert(from: Foreign, path: &Path) -> anyhow::Result<ImportedPolicy> {
     Ok(mcpmon_config::import(from, &path.display().to_string(), text)?)
 }
 
-/// A policy that is in force is not replaced by chance.
+/// Writes a new file. An existing file is an error, so that a policy in force is not replaced by mistake.
 pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).open(path);
@@ -139,7 +139,7 @@ fn as_json(
 mod tests {
     use super::*;
 
-    /// Outcome, standard output and standard error of an import of `text`, with `DIR` for its directory.
+    /// Returns the outcome, standard output and standard error of an import of `text`; `DIR` stands for its directory.
     fn run(text: &str, output: Option<&str>, json: bool) -> (anyhow::Result<Outcome>, String, String) {
         let directory = tempfile::tempdir().expect("directory");
         let file = directory.path().join("old.yaml");
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(outcome.expect("told").exit_code(), 2);
         assert_eq!(out, "");
         assert!(err.contains("did you mean `--from agentshield`?"), "{err}");
-        // What is of neither says so, key by key.
+        // A key that belongs to neither tool is reported.
         let (outcome, _, err) = run("elephants: 1\n", None, false);
         assert_eq!(outcome.expect("converted"), Outcome::Valid);
         assert!(err.contains("elephants: not carried over"), "{err}");

@@ -75,7 +75,7 @@ fn outline() -> Outline {
     Outline::of(&load_sources(&Sources::embedded_default()).expect("valid"))
 }
 
-/// The sources of the program without their tests, blanks as one.
+/// Returns the sources of the program without their tests; each run of white space is replaced by one blank.
 fn sources() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut waiting = vec![root.join("src"), root.join("../crates")];
@@ -108,7 +108,7 @@ fn is_source(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs") && !path.iter().any(is_of_tests)
 }
 
-/// The rules that a source names.
+/// Returns the rules that a source names.
 fn named(text: &str) -> Vec<String> {
     let after = BEFORE.iter().flat_map(|before| text.split(before).skip(1));
     let after = after.filter_map(|rest| rest.split('"').next());

@@ -56,14 +56,14 @@ pub(in crate::cli) struct CheckArgs {
 /// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Outcome {
-    /// Everything can be used.
+    /// All of it can be used.
     Valid,
-    /// Something cannot.
+    /// There is a mistake.
     Invalid,
 }
 
 impl Outcome {
-    /// The exit code for it.
+    /// Returns the exit status for it.
     pub(in crate::cli) const fn exit_code(self) -> u8 {
         match self {
             Self::Valid => 0,
@@ -72,8 +72,8 @@ impl Outcome {
     }
 }
 
-/// Runs the command: results go to `out`, mistakes (without `--json`) to `err`. `search` and `trust` are those of
-/// a daemon started the same way; files given by name are believed whoever wrote them.
+/// Runs the command: results go to `out`, mistakes (without `--json`) to `err`. `search` and `trust` are those of a
+/// daemon started in the same way; files of the command line are trusted whoever wrote them.
 ///
 /// # Errors
 /// Returns an error if `out` or `err` cannot be written.
@@ -87,7 +87,7 @@ pub(in crate::cli) fn run(
     match &args.command {
         PolicyCommand::Check(args) => check(args, search, trust, out, err),
         PolicyCommand::Import(args) => import::import(args, out, err),
-        // They read a store, and have the streams of other commands.
+        // These commands read a store, and are run with the streams of other commands.
         PolicyCommand::Accept(_) | PolicyCommand::Explain(_) | PolicyCommand::Generate(_) => {
             Ok(Outcome::Valid)
         }
@@ -98,7 +98,7 @@ pub(in crate::cli) fn run(
     }
 }
 
-/// The configuration that a process of this user finds, for commands that only read it.
+/// Loads the configuration that a process of this user finds, for commands that only read it.
 ///
 /// # Errors
 /// Returns an error if it cannot be used.
@@ -214,8 +214,8 @@ mod tests {
         args: PolicyArgs,
     }
 
-    /// Outcome, standard output and standard error of `mcpmon policy WORDS`, in a directory with two files and a
-    /// host without configuration.
+    /// Returns the outcome, standard output and standard error of `mcpmon policy WORDS`, in a directory with two files
+    /// and on a host without configuration.
     fn policy(words: &[&str]) -> (Outcome, String, String) {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let file = |name: &str, text: &str| {

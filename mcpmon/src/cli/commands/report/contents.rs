@@ -13,12 +13,12 @@ use super::{
 };
 use crate::cli::{CliError, summary};
 
-/// Blocked uses and detections in a report; how many there were is told.
+/// Most blocked uses and detections that a report lists; it also gives their number.
 const MOST: usize = 50;
-/// Tools, connections and gaps in a report; a session can have any number of them.
+/// Most tools, connections and gaps that a report lists; a session can have any number of them.
 pub(super) const MAX_ROWS: usize = 1_000;
 
-/// A session, told.
+/// The data of a report on a session.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) session: String,
@@ -30,11 +30,11 @@ pub(super) struct Report {
     pub(super) tools_changed: BTreeSet<(String, String)>,
     pub(super) detections: BTreeMap<Severity, u64>,
     pub(super) top: Vec<DetectionCount>,
-    /// The number of all detections that differ, those that are left out included.
+    /// The number of all different detections, those that are left out included.
     pub(super) top_count: usize,
     pub(super) calls: BTreeMap<&'static str, u64>,
     pub(super) blocked: Vec<StoppedUse>,
-    /// The uses that passed because the mode is observe.
+    /// The uses that passed only because the policy is in observe mode.
     pub(super) would_block: Vec<StoppedUse>,
     pub(super) connections: BTreeMap<(String, &'static str), u64>,
     pub(super) launches: u64,
@@ -42,13 +42,13 @@ pub(super) struct Report {
     pub(super) gaps: Vec<EnforcementGap>,
     pub(super) timeline: Timeline,
     pub(super) tool_changes: ToolChanges,
-    /// True where the session has more events than a report reads: the oldest are not in it.
+    /// True if the session has more events than a report reads: the oldest ones are missing.
     pub(super) is_truncated: bool,
-    /// The part of it that a daemon watched.
+    /// The part of the session that a daemon watched.
     pub(super) seen: WatchedPart,
 }
 
-/// A pattern that was found, and how often.
+/// A pattern that was found, and its frequency.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DetectionCount {
     pub(super) server: String,
@@ -76,7 +76,7 @@ pub(super) struct EnforcementGap {
     pub(super) what: String,
 }
 
-/// Events about the session's servers and host that bear no session: the kernel's, and the daemon's own.
+/// Returns the events about the session's servers and host that have no session: those of the kernel and of the daemon.
 pub(super) fn surroundings(
     reader: &StoreReader,
     events: &[StoredEvent],
@@ -154,7 +154,7 @@ impl Report {
 
     fn count(&mut self, event: &StoredEvent, found: &mut BTreeMap<(String, String, String, Severity), u64>) {
         let server = event.server_id.clone().unwrap_or_default();
-        // A model can want a tool of a server that there is not; a client's own tools are no server's.
+        // A model can name a tool of a server that does not exist, and a client's own tools belong to no server.
         if !server.is_empty() && !matches!(event.layer, Layer::Llm | Layer::Hook) {
             self.servers.insert(server.clone());
         }
@@ -194,7 +194,7 @@ impl Report {
                 );
                 *found.entry(key).or_default() += count;
             }
-            // What was called was let through; what was judged and blocked was not called.
+            // A call that was made was allowed; a call that was blocked has no event of this type.
             Some(EventKind::ToolCalled { .. }) => {
                 *self.calls.entry(event.action.as_str()).or_default() += 1;
             }
@@ -225,17 +225,18 @@ impl Report {
                 time: form::rfc3339(event.timestamp),
                 what: format!("{}: {}", event.kind, summary::summary(event)),
             }),
-            // The findings in a result have a detection each, too.
+            // The findings in a result have events of their own.
             Some(_) | None => {}
         }
     }
 
-    /// Launches by a wrapper, in percent; `None` where none was seen, or only those by wrappers could be.
+    /// Returns the percentage of launches by a wrapper. Returns `None` if none was seen, or if a daemon did not watch
+    /// the whole session.
     pub(super) fn coverage(&self) -> Option<u64> {
         (self.launches > 0 && self.seen == WatchedPart::Whole).then(|| self.wrapped * 100 / self.launches)
     }
 
-    /// Returns the gaps in the order of time; times without a daemon come first.
+    /// Returns the gaps, ordered by time; times without a daemon come first.
     pub(super) fn not_enforced(&self) -> Vec<EnforcementGap> {
         let unseen = |time: String, how_long: &str| EnforcementGap {
             time,
@@ -299,7 +300,7 @@ impl Report {
         words.join(", ")
     }
 
-    /// The report as one JSON object.
+    /// Returns the report as a JSON object.
     pub(super) fn object(&self) -> Map<String, Value> {
         let pairs = |pairs: &BTreeSet<(String, String)>| -> Vec<Value> {
             pairs
@@ -320,7 +321,7 @@ impl Report {
             };
             shown(blocked).iter().map(object).collect()
         };
-        // None and none that could be seen are two things.
+        // `null` means that connections could not be seen; an empty list means that there were none.
         let connections = (self.seen != WatchedPart::Not || !self.connections.is_empty()).then(|| {
             let connections = self
                 .connections
@@ -384,12 +385,12 @@ impl Report {
     }
 }
 
-/// Those of blocked uses that a report lists.
+/// Returns the blocked uses that a report lists.
 pub(super) fn shown(blocked: &[StoppedUse]) -> &[StoppedUse] {
     &blocked[..blocked.len().min(MOST)]
 }
 
-/// The worst first, then the most frequent.
+/// Orders detections by severity, then by frequency.
 fn top(found: BTreeMap<(String, String, String, Severity), u64>) -> Vec<DetectionCount> {
     let mut top: Vec<DetectionCount> = found
         .into_iter()

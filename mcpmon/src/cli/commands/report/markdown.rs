@@ -1,4 +1,4 @@
-//! A report as Markdown. What others wrote is never markup.
+//! A report as Markdown. Texts of others are escaped, so that they are never markup.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::{
     timeline::{TimelineEntry, ToolChange},
 };
 
-/// A heading and the table beneath it.
+/// A heading and its table.
 struct Section {
     title: &'static str,
     headers: Vec<&'static str>,
@@ -22,7 +22,7 @@ struct Section {
 }
 
 impl Section {
-    /// The first rows of a list of `count`.
+    /// Sets the number of all rows, of which `rows` are the first.
     fn counted(mut self, count: usize) -> Self {
         self.count = count;
         self
@@ -109,7 +109,7 @@ fn sections(report: &Report) -> Vec<Section> {
         .iter()
         .flat_map(changed_fields)
         .collect();
-    // A change has a row for each field; one that is left out counts as one.
+    // A change has a row for each field; one that is left out is counted as one row.
     let changed = changes.len() + report.tool_changes.count - report.tool_changes.first.len();
     vec![
         section(
@@ -236,7 +236,7 @@ fn sections(report: &Report) -> Vec<Section> {
     ]
 }
 
-/// A row for each field that changed; one for a definition that is gone.
+/// Returns a row for each changed field, or one row for a definition that is gone.
 fn changed_fields(change: &ToolChange) -> Vec<Vec<String>> {
     let row = |field: &str, previous: &str, new: &str| {
         let cells = [&change.time, &change.server, &change.tool, field, previous, new];
@@ -269,7 +269,7 @@ fn entry(entry: &TimelineEntry) -> Vec<String> {
     ]
 }
 
-/// Characters that Markdown or a terminal would act on are escaped; a cell is one line.
+/// Escapes characters that Markdown or a terminal would interpret, and puts the text on one line.
 fn markdown_text(text: &str) -> String {
     let text = crate::cli::text::escape(text);
     let mut escaped = String::with_capacity(text.len());
@@ -278,7 +278,7 @@ fn markdown_text(text: &str) -> String {
     while let Some(c) = letters.next() {
         let is_within = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         let is_markup = match c {
-            // Within a word it is none.
+            // Within a word it is not markup.
             '_' => !(is_within(before) && is_within(letters.peek().copied())),
             other => "\\`*[]<>|#!~".contains(other),
         };

@@ -1,4 +1,4 @@
-//! `mcpmon report SESSION`: what happened in a session, to hand on.
+//! `mcpmon report SESSION`: a report on a session that can be passed on.
 
 mod contents;
 mod markdown;
@@ -36,7 +36,7 @@ enum Format {
     Html,
 }
 
-/// Events of a session that are looked through; more are said to be more.
+/// Most events of a session that are read; the report says if there are more.
 const LIMIT: u32 = 200_000;
 
 pub(in crate::cli) fn run(
@@ -77,7 +77,7 @@ pub(in crate::cli) fn run(
     Ok(output.flush()?)
 }
 
-/// A session in a line, for who only wants to know whether to look: what was called, stopped and found in it.
+/// Returns a line about a session: the numbers of calls, of stopped uses and of findings.
 pub(in crate::cli) fn line(reader: &StoreReader, session: &str) -> Result<String, CliError> {
     let filter = Filter {
         sessions: session::ids(reader, Some(session))?,

@@ -1,4 +1,4 @@
-//! Visibility of a session: connections, and servers that no wrapper started, are seen only by a daemon.
+//! Visibility of a session: only a daemon sees connections, and servers without a wrapper.
 
 use mcpmon_store::{SessionSummary, Span, StoreReader, StoredEvent};
 
@@ -7,12 +7,12 @@ use crate::cli::CliError;
 /// The part of a session that a daemon watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum WatchedPart {
-    /// All of it.
+    /// The whole session.
     #[default]
     Whole,
-    /// All but these times.
+    /// The session without these times.
     Partly(Vec<Span>),
-    /// Nothing.
+    /// No part of it.
     Not,
 }
 
@@ -25,7 +25,7 @@ impl WatchedPart {
         let times = || events.iter().map(|event| event.timestamp);
         let since = times().chain(summary.map(|summary| summary.started)).min();
         let until = times().chain(summary.and_then(|summary| summary.ended)).max();
-        // A session of which nothing is known but its begin has no end.
+        // A session of which only the start is known has no end.
         let (Some(since), Some(until)) = (since, until.or(since)) else {
             return Ok(Self::Not);
         };
@@ -38,7 +38,7 @@ impl WatchedPart {
         })
     }
 
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub(super) const fn as_str(&self) -> &'static str {
         match self {
             Self::Whole => "whole",
@@ -47,7 +47,8 @@ impl WatchedPart {
         }
     }
 
-    /// Times at which nobody saw connections, and servers that no wrapper started; of `None` there is no time.
+    /// Returns the times in which connections and servers without a wrapper were not seen. They are empty if nothing
+    /// was watched.
     pub(super) fn gaps(&self) -> &[Span] {
         match self {
             Self::Partly(gaps) => gaps,

@@ -1,4 +1,5 @@
-//! Things that were stopped, or would have been. Several events may tell of one: why, what was found, that it went.
+//! Stopped uses, or those that enforce mode would stop. Several events can be about one use: its cause, a finding, its
+//! outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +7,10 @@ use mcpmon_model::{Action, Layer, Timestamp};
 use mcpmon_store::StoredEvent;
 use serde_json::Value;
 
-/// The key of a moment: events about one message have one time.
+/// The key of a message: all events about one message have the same time.
 type Moment<'a> = (Timestamp, Option<&'a str>, Option<&'a str>, Layer);
 
-/// One event for each thing with this action, in the order of `events`.
+/// Returns one event for each use with this action, in the order of `events`.
 pub(super) fn things<'a>(
     events: impl Iterator<Item = &'a StoredEvent>,
     action: Action,
@@ -33,7 +34,7 @@ pub(super) fn things<'a>(
             if place(event) > Some(EventRelation::Thing) && is_told {
                 continue;
             }
-            // What has no tool is all that its message was about.
+            // An event without a tool is about the whole message.
             covers_all |= name.is_empty();
             names.insert(name);
             kept.insert(position);
@@ -41,13 +42,14 @@ pub(super) fn things<'a>(
     }
     let mut hidden = BTreeSet::new();
     let things = kept.into_iter().map(|position| told[position]);
-    // What is hidden is left out of each list, and is one thing still.
+    // A hidden definition has an event for each list it is left out of, but counts as one.
     things
         .filter(|event| !is_definition(event) || hidden.insert(definition(event)))
         .collect()
 }
 
-/// The relation of an event to a stopped use; of several events the closest one describes it.
+/// The relation of an event to a stopped use. If there are several events, the one with the closest relation describes
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum EventRelation {
     /// The event describes the use.
@@ -56,11 +58,11 @@ enum EventRelation {
     Account,
     /// The event gives the reason.
     Cause,
-    /// The event says that the use passed, or was found.
+    /// The event only says that something passed or was found.
     Trace,
 }
 
-/// `None` where nothing was stopped there: an answer to a question of a person.
+/// Returns `None` for an event about no stopped use, such as a person's answer.
 fn place(event: &StoredEvent) -> Option<EventRelation> {
     match event.kind.as_str() {
         "mcp_approval" | "mcp_kill" | "policy_rejected" => None,
@@ -82,7 +84,7 @@ fn moment(event: &StoredEvent) -> Moment<'_> {
     )
 }
 
-/// The tool an event is about; what is about none has no name.
+/// Returns the tool that an event is about; empty if it is about none.
 fn name(event: &StoredEvent) -> &str {
     let names = ["tool_name", "blocked_tool_name"].into_iter();
     let mut texts = names.filter_map(|name| event.data.get(name)?.as_str());

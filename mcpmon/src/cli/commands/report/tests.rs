@@ -1,4 +1,4 @@
-//! A report of a session with a little of everything.
+//! Tests of a report on a session with events of many types.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -245,7 +245,7 @@ fn stopped(action: Action) -> Vec<Event> {
         with(action, sample::at(2, sample::hidden("other"))),
         with(action, sample::at(2, sample::detected("other"))),
         with(action, sample::at(3, sample::hidden("helper"))),
-        // Of a resource: no call comes back.
+        // The finding is in a resource, so there is no result of a call.
         with(action, sample::at(4, sample::detected(""))),
         with(action, sample::at(4, sample::inspected(""))),
     ];
@@ -346,7 +346,7 @@ fn calls_that_are_stopped_at_one_time_are_as_many_as_they_are() {
     assert_eq!(whats(&report, "blocked"), [call, call]);
 }
 
-/// The JSON that a page draws itself from.
+/// Returns the JSON from which a page draws the report.
 fn embedded(html: &str) -> &str {
     let (_, rest) = html
         .split_once(r#"<script type="application/json" id="report">"#)
@@ -472,7 +472,7 @@ fn elements(html: &str) -> Vec<HtmlElement> {
     elements
 }
 
-/// The digests in the policy are those of the style and the script as a browser reads them: with another one it draws nothing.
+/// A browser draws nothing if the digests in the policy are not those of the style and the script as it reads them.
 #[test]
 fn the_policy_of_a_page_allows_its_style_and_script() {
     let html = shown(Format::Html);
@@ -569,7 +569,7 @@ fn the_events_of_a_call_are_joined() {
         sample::at(0, wanted),
         sample::at(1, called),
         sample::at(2, sample::returned("read_file", 1, CallOutcome::Ok)),
-        // The server was started again and counts from the beginning.
+        // The server was started again, and counts its ids from the beginning.
         sample::at(3, sample::called("read_file", 1)),
         sample::at(4, sample::detected("read_file")),
     ];

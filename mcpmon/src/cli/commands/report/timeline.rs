@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::cli::summary;
 
-/// Entries of a timeline; where there are more, the most severe are kept, then the oldest.
+/// Most entries of a timeline; if there are more, the most severe are kept, then the oldest.
 const MAX_ENTRIES: usize = 2_000;
-/// Characters of a text in an entry: arguments can have 16 KiB.
+/// Most characters of a text in an entry: arguments can have 16 KiB.
 const MAX_TEXT_CHARS: usize = 2_000;
-/// Changes of definitions in a report.
+/// Most changes of definitions in a report.
 const MAX_CHANGES: usize = 50;
 
-/// The events of a session, and how many there were.
+/// The events of a session, and their number.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     pub(super) entries: Vec<TimelineEntry>,
@@ -23,17 +23,17 @@ pub(super) struct Timeline {
     pub(super) count: usize,
 }
 
-/// An event, and the call it belongs to.
+/// An event, and the call that it belongs to.
 #[derive(Debug)]
 pub(super) struct TimelineEntry {
     pub(super) event: StoredEvent,
-    /// The number of the call in this session, the first being 1; `None` for an event of no call.
+    /// The number of the call in this session, from 1; `None` for an event that belongs to no call.
     pub(super) call: Option<usize>,
 }
 
 impl Timeline {
     pub(super) fn from_events<'a>(events: impl Iterator<Item = &'a StoredEvent>) -> Self {
-        // Each listing names each tool again.
+        // Every list names each tool again.
         let has_entry = |event: &&StoredEvent| event.kind != "mcp_tool_seen" || event.rule.is_some();
         let mut events: Vec<&StoredEvent> = events.filter(has_entry).collect();
         let count = events.len();
@@ -53,7 +53,7 @@ impl Timeline {
 }
 
 impl TimelineEntry {
-    /// The summary without the reason, which stands beside it.
+    /// Returns the summary without the reason, which has its own column.
     pub(super) fn what(&self) -> String {
         let what = summary::summary(&StoredEvent {
             reason: None,
@@ -62,22 +62,22 @@ impl TimelineEntry {
         shortened(&what)
     }
 
-    /// The reason for the verdict.
+    /// Returns the reason for the verdict.
     pub(super) fn reason(&self) -> Option<String> {
         self.event.reason.as_deref().map(shortened)
     }
 
-    /// The arguments of a call, masked when they were recorded.
+    /// Returns the arguments of a call, which were masked when they were recorded.
     pub(super) fn input(&self) -> Option<String> {
         self.text("input").map(shortened)
     }
 
-    /// A text among the fields of the event's type.
+    /// Returns a text field of the event's type.
     pub(super) fn text(&self, field: &str) -> Option<&str> {
         self.event.data.get(field)?.as_str()
     }
 
-    /// The entry as JSON.
+    /// Returns the entry as JSON.
     pub(super) fn object(&self) -> Value {
         let event = &self.event;
         json!({
@@ -98,7 +98,7 @@ impl TimelineEntry {
     }
 }
 
-/// The text, or its first characters and the number of those that are left out.
+/// Returns the text; if it is long, its first characters and the number of the others.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(MAX_TEXT_CHARS) {
         Some((end, _)) => format!(
@@ -110,13 +110,13 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The calls of a session, by the ids that its layers know them by.
+/// The calls of a session, by the ids that its layers use.
 #[derive(Default)]
 struct TimelineCalls<'a> {
     count: usize,
-    /// By the id that the model gave the call.
+    /// Calls by the id that the model gave them.
     by_model: BTreeMap<&'a str, usize>,
-    /// By server and JSON-RPC id, as long as the call runs: a server that is started again counts from the beginning.
+    /// Running calls by server and JSON-RPC id. A server that is started again counts its ids from the beginning.
     running: BTreeMap<(&'a str, String), usize>,
 }
 
@@ -155,12 +155,12 @@ pub(super) struct ToolChange {
     pub(super) server: String,
     pub(super) tool: String,
     pub(super) renamed_from: Option<String>,
-    /// False where the server no longer lists the definition.
+    /// False if the server does not list the definition any more.
     pub(super) is_listed: bool,
     pub(super) fields: Vec<FieldChange>,
 }
 
-/// Changes of definitions, and how many there were.
+/// Changes of definitions, and their number.
 #[derive(Debug, Default)]
 pub(super) struct ToolChanges {
     pub(super) first: Vec<ToolChange>,
@@ -177,7 +177,7 @@ impl ToolChanges {
 }
 
 impl ToolChange {
-    /// The change as JSON.
+    /// Returns the change as JSON.
     pub(super) fn object(&self) -> Value {
         json!({
             "timestamp": self.time,

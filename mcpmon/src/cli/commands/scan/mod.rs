@@ -1,4 +1,5 @@
-//! `mcpmon scan`: every configured server and every skill of every client, judged and started only where a person agrees.
+//! `mcpmon scan`: judges every configured server and every skill of every client; starts servers only if a person
+//! agrees.
 
 mod objects;
 mod sarif;
@@ -96,7 +97,7 @@ pub(in crate::cli) fn run(
     let registry = match store::open(output.globals) {
         Ok(registry) => Some(registry),
         Err(error) if output.globals.db.as_ref().is_some_and(|db| db.exists()) => return Err(error),
-        // Where nothing was recorded, definitions are not known.
+        // Without a store, no definitions are known.
         Err(_) => None,
     };
     let mut scanned = {
@@ -136,10 +137,10 @@ pub(in crate::cli) fn run(
     }
 }
 
-/// Shows on a terminal what is read or started.
+/// Shows on a terminal what is being read or started.
 fn report_progress(what: &str, output: &mut Output<'_>) {
     if io::stderr().is_terminal() {
-        // What cannot be shown is not missed.
+        // If progress cannot be shown, the scan continues.
         drop(output.progress(&format!("scanning {what}")));
     }
 }
@@ -151,7 +152,7 @@ fn end_progress(output: &mut Output<'_>) -> io::Result<()> {
     }
 }
 
-/// Says what would be started and how, asks, and starts it.
+/// Lists what would be started and how, asks, and starts it.
 fn start(
     scanned: &mut Scan,
     wanted: &ScanOptions,
@@ -182,7 +183,7 @@ fn start(
     Ok(())
 }
 
-/// Says what would be started, and what it is kept from.
+/// Lists what would be started, and the restrictions.
 fn describe(
     plans: &[StartPlan],
     confinement: &StartConfinement,
@@ -209,7 +210,7 @@ fn describe(
     Ok(())
 }
 
-/// Asks which of them are started. Those that are not kept from all that they should be need a consent of their own.
+/// Asks which servers to start. Those with gaps in their confinement need a separate consent.
 fn agreed<'p>(
     plans: &'p [StartPlan],
     confinement: &StartConfinement,
@@ -312,7 +313,7 @@ fn show(scanned: &Scan, options: &Options, output: &mut Output<'_>) -> Result<()
     Ok(())
 }
 
-/// Pins what was not pinned, and what changed where that is accepted.
+/// Pins new skills, and changed ones if that is accepted.
 fn pin(
     scanned: &Scan,
     options: &Options,
@@ -340,7 +341,7 @@ fn pin(
             "pinned {count} {}: a later change of one is a finding",
             if count == 1 { "skill" } else { "skills" }
         ))?,
-        // A host where nothing may be written is scanned all the same.
+        // A host whose store cannot be written is scanned all the same.
         Err(error) if !options.accept => {
             output.note(&format!(
                 "skills are not pinned: {:#}",

@@ -7,7 +7,7 @@ use crate::agent::scan::{
     Definitions, Scan, ScanFinding, ScannedFile, ScannedServer, ScannedSkill, SkillState, skill_id,
 };
 
-/// Every object, files first.
+/// Returns every object, files first.
 pub(super) fn all(scanned: &Scan) -> Vec<Map<String, Value>> {
     let mut objects = Vec::new();
     for file in &scanned.files {
@@ -105,7 +105,7 @@ fn finding(found: &ScanFinding, subject: &str) -> Map<String, Value> {
     object
 }
 
-/// A name of a finding that stays while lines move.
+/// Returns an identifier of a finding that stays the same when lines move.
 pub(super) fn fingerprint(found: &ScanFinding, subject: &str) -> String {
     let file = found.file.to_string_lossy();
     let finding = &found.finding;

@@ -17,10 +17,10 @@ const SCHEMA: &str =
 const BASE: &str = "SRCROOT";
 /// The name and version of the fingerprint.
 const FINGERPRINT: &str = "mcpmon/v1";
-/// The address of the project's repository, which has a page for each rule; empty where it is not public.
+/// The address of the project's repository, which has a page for each rule; empty if the repository is not public.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
-/// The log of one run.
+/// Returns the log of one run.
 pub(super) fn log(scanned: &Scan) -> Value {
     let root = env::current_dir()
         .ok()
@@ -58,7 +58,7 @@ pub(super) fn log(scanned: &Scan) -> Value {
     json!({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 }
 
-/// Every finding with the server or skill that it is of.
+/// Returns every finding with the server or skill that it belongs to.
 fn findings(scanned: &Scan) -> Vec<(String, &ScanFinding)> {
     let of_files = scanned.files.iter().flat_map(|file| {
         let of_file = file.findings.iter().map(|finding| (String::new(), finding));
@@ -140,7 +140,7 @@ fn result(found: &ScanFinding, subject: &str, root: Option<&Url>, index: usize) 
     result
 }
 
-/// A file: below the current directory by its path from there, elsewhere by its whole path.
+/// Returns the location of a file: relative to the current directory if the file is below that, or else absolute.
 fn artifact(file: &Path, root: Option<&Url>) -> Value {
     let Ok(url) = Url::from_file_path(file) else {
         return json!({"uri": ""});
@@ -160,7 +160,7 @@ const fn level(severity: Severity) -> &'static str {
     }
 }
 
-/// A severity as code scanning sorts by it, from 0 to 10.
+/// Returns the score by which code scanning sorts a severity, from 0 to 10.
 const fn score(severity: Severity) -> &'static str {
     match severity {
         Severity::Critical => "9.5",

@@ -1,4 +1,4 @@
-//! The result of a scan for a person: a table for each file and each skill, and what to do next.
+//! The result of a scan for a person: a table for each file and each skill, and the next steps.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -30,7 +30,7 @@ const SKILLS: Table = Table::new(&[
     Column::whole("WHAT", 40),
 ]);
 
-/// Characters of a name that are shown; others choose it.
+/// Most characters of a name that are shown; names are chosen by others.
 const MAX_NAME: usize = 60;
 
 /// Prints every file with its servers, then every skill.
@@ -92,7 +92,7 @@ fn skill_heading(skill: &ScannedSkill) -> String {
     )
 }
 
-/// The beginning of a long name.
+/// Returns a long name cut at its end.
 fn cut(name: &str) -> String {
     match name.char_indices().nth(MAX_NAME) {
         Some((at, _)) => format!("{}…", &name[..at]),
@@ -100,7 +100,7 @@ fn cut(name: &str) -> String {
     }
 }
 
-/// The state of a server, and what was found in it; that it is not wrapped is part of the state.
+/// Returns the state of a server and its findings; whether it is wrapped is part of the state.
 fn server_rows(server: &ScannedServer) -> Vec<Row> {
     let configured = &server.configured;
     let wrapped = if configured.is_wrapped {
@@ -132,7 +132,7 @@ fn server_rows(server: &ScannedServer) -> Vec<Row> {
     std::iter::once(state).chain(found).collect()
 }
 
-/// The words for the confinement in which a server was started.
+/// Returns the words for the confinement in which a server was started.
 fn started(server: &ScannedServer) -> &'static str {
     match server.started {
         None => "",
@@ -180,7 +180,7 @@ const fn tone(severity: Severity) -> Tone {
     }
 }
 
-/// The last lines of a scan.
+/// Returns the last lines of a scan.
 pub(super) fn summary(scanned: &Scan) -> Vec<String> {
     let servers: Vec<_> = scanned.files.iter().flat_map(|file| &file.servers).collect();
     let count = |count: usize, one: &str| match count {

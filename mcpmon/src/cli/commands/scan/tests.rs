@@ -1,4 +1,4 @@
-//! Scans of a home with servers that a wrapper saw, and the form in which they are shown.
+//! Tests of scans of a home with servers that a wrapper recorded, and of the form in which the results are shown.
 
 use std::{collections::BTreeMap, fs};
 

@@ -1,10 +1,10 @@
-//! The question before files are changed, for a person at a terminal.
+//! The question to a person at a terminal before files are changed.
 
 use std::io::{self, BufRead, IsTerminal as _};
 
 use crate::cli::{CliError, output::Output};
 
-/// The longest answer that is read.
+/// Longest answer that is read, bytes.
 const MAX_ANSWER_BYTES: u64 = 1024;
 
 /// Returns whether a person can see a question and answer it.
@@ -12,7 +12,7 @@ pub(in crate::cli::commands) fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks whether to go on; anything but a yes is a no, which is told with `refusal`.
+/// Asks whether to continue. Any answer but a yes is a no; then `refusal` is printed.
 pub(in crate::cli::commands) fn ask(
     question: &str,
     refusal: &str,

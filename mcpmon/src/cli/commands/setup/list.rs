@@ -17,7 +17,7 @@ const CLIENT_TABLE: Table = Table::new(&[
     Column::cut("SERVERS", 30),
 ]);
 
-/// Prints the clients, and the servers in their files; nothing is changed.
+/// Prints the clients, and the servers in their files. Nothing is changed.
 pub(super) fn run(
     options: &Options,
     roots: Roots,
@@ -83,7 +83,7 @@ fn client_rows(client: &Client, reports: Vec<&FileReport>) -> Vec<Row> {
     reports.iter().map(file).collect()
 }
 
-/// The servers of a file by their state: `2 wrapped, 1 not wrapped`.
+/// Counts the servers of a file by their state: `2 wrapped, 1 not wrapped`.
 fn states(report: &FileReport) -> String {
     let counted = ["wrapped", "wrapped by hand", "not wrapped", "remote", "unclear"].map(|name| {
         let servers = report.servers.iter();
@@ -101,7 +101,7 @@ fn states(report: &FileReport) -> String {
         .join(", ")
 }
 
-/// The state of a server, by what unwrapping it would do.
+/// Returns the state of a server, from what unwrapping it would do.
 const fn server_state(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Unwrap | Outcome::Wrap | Outcome::Update | Outcome::Wrapped => "wrapped",

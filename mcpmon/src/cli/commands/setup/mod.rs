@@ -1,4 +1,4 @@
-//! `mcpmon setup`: wraps the servers in clients' files, or takes the wrapper away.
+//! `mcpmon setup`: adds the wrapper to the servers in clients' files, or removes it.
 
 pub(in crate::cli::commands) mod confirm;
 mod list;
@@ -69,7 +69,7 @@ pub(in crate::cli) struct Options {
 }
 
 impl Options {
-    /// The mode that was asked for.
+    /// Returns the mode that the options ask for.
     const fn mode(&self) -> Option<Mode> {
         match (self.enforce, self.observe) {
             (true, _) => Some(Mode::Enforce),
@@ -145,7 +145,7 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
     done.failure()
 }
 
-/// The change wanted for settings beside servers; `None` where nobody asked.
+/// Returns the wanted change of other settings than servers; `None` if the options ask for none.
 fn wish(
     options: &Options,
     direction: &Direction,
@@ -189,9 +189,9 @@ fn wish(
 struct SetupRun<'g> {
     setup: mcpmon_clients::Options,
     globals: &'g Globals,
-    /// The mode of the policy, where one was asked for.
+    /// The mode for the policy, if the options ask for one.
     wanted: Option<Mode>,
-    /// Whether servers are wrapped or unwrapped.
+    /// True if servers are wrapped or unwrapped.
     has_servers: bool,
     settings: Option<SettingWish>,
     /// Digests of the files whose settings a person has confirmed.
@@ -201,7 +201,7 @@ struct SetupRun<'g> {
 /// A file, and the digest of what this run wrote to it.
 type WrittenFile<'r> = (&'r PathBuf, &'r Option<String>);
 
-/// Confirmed digests, with those of what this very run wrote.
+/// Adds the digests of what this run wrote to the confirmed ones.
 fn with_written(
     confirmed: Option<BTreeMap<PathBuf, String>>,
     written: &[WrittenFile<'_>],
@@ -221,7 +221,7 @@ struct SetupReport {
     effect: SetupEffect,
     files: Vec<FileReport>,
     settings: Vec<SettingReport>,
-    /// `None` where servers are unwrapped: the policy stays.
+    /// `None` if servers are unwrapped, because the policy is not changed then.
     policy: Option<PolicyReport>,
 }
 
@@ -232,7 +232,7 @@ impl SetupRun<'_> {
             Direction::Wrap(_) | Direction::WrapAll(_) => Some(policy(self.globals, self.wanted, effect)?),
             Direction::Unwrap => None,
         };
-        // What came last goes first, so that each finds what it left.
+        // The last change is undone first, so that each step finds the file as it left it.
         let (files, settings) = match self.setup.direction {
             Direction::Wrap(_) | Direction::WrapAll(_) => {
                 let files = self.perform_servers(&[])?;
@@ -299,7 +299,7 @@ impl SetupReport {
     }
 
     fn tell_notes(&self, output: &mut Output<'_>) -> Result<(), CliError> {
-        // The differences come first where both streams are one terminal.
+        // The differences come first if both streams go to the same terminal.
         output.flush()?;
         for note in self
             .files
@@ -334,7 +334,7 @@ impl SetupReport {
         paths.collect::<std::collections::BTreeSet<_>>().len()
     }
 
-    /// Every file was told of; what is left is the status.
+    /// Returns the error for the exit status; the files themselves were reported before.
     fn failure(&self) -> Result<(), CliError> {
         let failed = self.settings.iter().filter_map(|report| report.trouble.as_ref());
         failure(
@@ -377,7 +377,7 @@ fn is_changed(report: &FileReport) -> bool {
     report.trouble.is_none() && report.servers.iter().any(|server| server.outcome.changes())
 }
 
-/// The user's places; a home of somebody else, as `sudo` may leave it to root, is refused.
+/// Returns the user's directories. The home of another user, which `sudo` may leave to root, is refused.
 fn roots(user: u32) -> Result<Roots, CliError> {
     let refused = |error| CliError::new(ErrorKind::Environment, error);
     let Some(roots) = Roots::of_process() else {
@@ -396,7 +396,7 @@ fn roots(user: u32) -> Result<Roots, CliError> {
         .with_hint("for root's own, and the host's: `sudo -H mcpmon setup`"))
 }
 
-/// The running program; a path that may soon be gone is told.
+/// Returns the path of the running program; a note warns if it may soon be gone.
 fn program(output: &mut Output<'_>) -> Result<String, CliError> {
     let program = Program::running().map_err(|error| CliError::new(ErrorKind::Environment, error))?;
     if program.is_fleeting {
@@ -408,7 +408,7 @@ fn program(output: &mut Output<'_>) -> Result<String, CliError> {
     Ok(program.path)
 }
 
-/// The policy after this run, in the mode that was asked for.
+/// Returns the policy after this run, in the wanted mode.
 fn policy(globals: &Globals, wanted: Option<Mode>, effect: SetupEffect) -> Result<PolicyReport, CliError> {
     let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
     let user = nix::unistd::geteuid().as_raw();
@@ -423,7 +423,7 @@ fn policy(globals: &Globals, wanted: Option<Mode>, effect: SetupEffect) -> Resul
     })
 }
 
-/// The last words of a run: whether anything is stopped from now on.
+/// Prints the last lines of a run: whether anything is blocked from now on.
 fn tell_policy(report: &PolicyReport, effect: SetupEffect, output: &mut Output<'_>) -> Result<(), CliError> {
     if output.form == Form::Json {
         output.json(&policy_object(report, effect))?;
@@ -479,7 +479,7 @@ fn policy_lines(report: &PolicyReport, effect: SetupEffect) -> Vec<String> {
     }
 }
 
-/// Beside the user's own store.
+/// Returns the directory of the user's own store.
 fn state() -> Result<PathBuf, CliError> {
     let store = mcpmon_store::users_store(|name| std::env::var_os(name).map(PathBuf::from));
     let directory = store.as_deref().and_then(Path::parent).map(Path::to_owned);
@@ -499,7 +499,7 @@ fn chosen(names: &[String]) -> Vec<&'static Client> {
     }
 }
 
-/// Their real paths: by these they are remembered.
+/// Returns the real paths of projects, under which they are remembered.
 fn projects(directories: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let real = |directory: &PathBuf| {
         directory.canonicalize().map_err(|error| {
@@ -510,7 +510,8 @@ fn projects(directories: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     directories.iter().map(real).collect()
 }
 
-/// A project's files are often shared with others, so that they have to be asked for.
+/// Notes the files of a project that were not changed: they are often shared with others, so the user has to ask for
+/// that.
 fn left_out(
     options: &mcpmon_clients::Options,
     done: &[FileReport],
@@ -518,7 +519,7 @@ fn left_out(
 ) -> Result<(), CliError> {
     let here = std::env::current_dir().unwrap_or_default();
     if options.roots.home.canonicalize().is_ok_and(|home| home == here) {
-        // Its files are the user's own.
+        // The files in the home are the user's own.
         return Ok(output.flush()?);
     }
     let files = mcpmon_clients::project_files(&options.clients, &options.roots, &here);
@@ -534,7 +535,8 @@ fn left_out(
     Ok(output.flush()?)
 }
 
-/// Returns an error about the files that could not be changed; one that only root can change is no failure of a user's.
+/// Returns an error about the files that could not be changed. A file that only root can change is no failure of a
+/// user.
 fn failure<'a>(
     done: &'a [FileReport],
     mut failed: Vec<&'a FileTrouble>,

@@ -1,4 +1,4 @@
-//! The servers of one file, as a person or a script reads of them.
+//! The servers of one file, for a person or a script.
 
 use mcpmon_clients::{FileReport, FileTrouble, Outcome, PlannedServer, SetupEffect};
 use mcpmon_detect::mask::{mask_arguments, mask_text};
@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use super::is_changed;
 use crate::cli::text;
 
-/// The changed servers, as in a difference of files; without secrets, as far as these can be told. Of a file that is left
-/// there is none.
+/// Returns the changed servers in the form of a file difference, without recognised secrets. Returns nothing for a file
+/// that is not changed.
 pub(super) fn difference(report: &FileReport) -> String {
     if !is_changed(report) {
         return String::new();
@@ -29,7 +29,7 @@ pub(super) fn difference(report: &FileReport) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// A command line as members, or the URL where there is none, made safe to show.
+/// Returns a command line as members, or the URL if there is no command, made safe to show.
 fn start(words: &[String], url: Option<&str>) -> Vec<String> {
     if let (true, Some(url)) = (words.is_empty(), url) {
         let member = format!("\"url\": {}", json!(mask_text(url)));

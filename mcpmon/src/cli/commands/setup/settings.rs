@@ -1,4 +1,4 @@
-//! `mcpmon setup --hooks` and `--llm`: settings of clients beside their servers.
+//! `mcpmon setup --hooks` and `--llm`: other settings of clients than servers.
 
 use std::{env, net::TcpStream, time::Duration};
 
@@ -13,13 +13,13 @@ use serde_json::{Map, Value, json};
 use super::servers::told;
 use crate::cli::{CliError, ErrorKind, Globals, text};
 
-/// The time a local proxy has to take a connection.
+/// The time within which a local proxy must accept a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(500);
 
-/// The URL of the LLM proxy for clients of this host, and a warning where nothing listens there.
+/// Returns the URL of the LLM proxy for clients of this host, and a warning if no proxy listens there.
 ///
 /// # Errors
-/// Returns an error if no client may be pointed there.
+/// Returns an error if clients must not use that proxy.
 pub(super) fn proxy_url(globals: &Globals) -> Result<(String, Option<String>), CliError> {
     let usage = |error| CliError::new(ErrorKind::Usage, error);
     let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
@@ -49,7 +49,7 @@ pub(super) fn proxy_url(globals: &Globals) -> Result<(String, Option<String>), C
     Ok((format!("http://{listen}"), warning))
 }
 
-/// Notes on clients of this host that get no setting of a kind, or whose version has no use for it.
+/// Returns notes on clients of this host that get no setting of a kind, or whose version ignores it.
 pub(super) fn left_out(
     options: &mcpmon_clients::Options,
     hooks: bool,
@@ -115,7 +115,7 @@ fn switch_note(client: &Client, switch: &ThrownSwitch) -> String {
     )
 }
 
-/// The changed settings, as in a difference of files.
+/// Returns the changed settings in the form of a file difference.
 pub(super) fn difference(report: &SettingReport) -> String {
     if !report.is_changed() {
         return String::new();

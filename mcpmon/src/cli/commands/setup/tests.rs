@@ -1,4 +1,4 @@
-//! Texts that a person or a script reads.
+//! Tests of the texts for a person and for a script.
 
 use insta::assert_snapshot;
 use mcpmon_clients::{Outcome, PlannedServer};

@@ -1,4 +1,4 @@
-//! `mcpmon top`: sessions, servers, calls, connections, findings and questions as they are now.
+//! `mcpmon top`: the current sessions, servers, calls, connections, findings and questions.
 
 mod pane;
 mod rates;

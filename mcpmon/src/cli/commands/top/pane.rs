@@ -1,4 +1,4 @@
-//! Panes: the lists that are shown, each a table with orders of its own.
+//! Panes: the lists that are shown, each a table with its own orders.
 
 use uuid::Uuid;
 
@@ -15,7 +15,7 @@ pub(super) enum Pane {
     Approvals,
 }
 
-/// The subject of an entry: what is opened with it.
+/// The subject of an entry, which is opened with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     Event(Uuid),
@@ -23,11 +23,11 @@ pub(super) enum Subject {
     Session(String),
 }
 
-/// A value by which entries are ordered; the greatest comes first.
+/// A value by which entries are ordered, greatest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     Number(u64),
-    /// The first in the alphabet comes first.
+    /// The name that is first in the alphabet comes first.
     Name(std::cmp::Reverse<String>),
 }
 
@@ -36,22 +36,22 @@ pub(super) enum Key {
 pub(super) struct Entry {
     pub(super) subject: Subject,
     pub(super) row: Row,
-    /// One for each order of the pane.
+    /// A key for each order of the pane.
     pub(super) keys: Vec<Key>,
-    /// What waits for the word of a person.
+    /// The question that waits for a person's decision.
     pub(super) question: Option<Question>,
 }
 
-/// Something that waits for the word of a person.
+/// A question that waits for a person's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Question {
-    /// As `mcpmon approvals` names it.
+    /// The subject's name in `mcpmon approvals`.
     pub(super) subject: String,
-    /// The definition that is answered for, and no later one of the same name.
+    /// The hash of the definition that is answered for, so that a later version with the same name is not.
     pub(super) hash: Option<String>,
 }
 
-/// A list: its columns, and its entries.
+/// A list: its columns and its entries.
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
     pub(super) table: Table,
@@ -68,7 +68,7 @@ impl Pane {
         Self::Approvals,
     ];
 
-    /// The title of its tab.
+    /// Returns the title of its tab.
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Sessions => "Sessions",
@@ -80,7 +80,8 @@ impl Pane {
         }
     }
 
-    /// Names of its orders, the first of which is in use from the start; each is followed by the others.
+    /// Returns the names of its orders. The first one is used at the start; entries that are equal in one order are
+    /// ordered by the others.
     pub(super) const fn orders(self) -> &'static [&'static str] {
         match self {
             Self::Sessions => &["newest", "calls", "name"],
@@ -90,7 +91,7 @@ impl Pane {
         }
     }
 
-    /// What an empty list means.
+    /// Returns the text that explains an empty list.
     pub(super) const fn when_empty(self) -> &'static str {
         match self {
             Self::Sessions => "no session yet: agents that start servers through mcpmon have one",
@@ -115,14 +116,14 @@ impl Key {
         Self::Name(std::cmp::Reverse(name.to_lowercase()))
     }
 
-    /// Of a time: the latest is the greatest.
+    /// Makes the key for a time: the latest is the greatest.
     pub(super) fn time(at: mcpmon_model::Timestamp) -> Self {
         Self::Number(u64::try_from(at.0).unwrap_or_default())
     }
 }
 
 impl Listed {
-    /// The entries that contain `filter`, in the order of this number.
+    /// Returns the entries that contain `filter`, in the order with this number.
     pub(super) fn shown(&self, filter: &str, order: usize) -> Vec<&Entry> {
         let filter = filter.to_lowercase();
         let mut shown: Vec<&Entry> = self

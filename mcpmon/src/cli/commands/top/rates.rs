@@ -1,16 +1,16 @@
-//! Calls a second of each server and session, over the last minute.
+//! Rates of calls of each server and session, over the last minute.
 
 use std::collections::BTreeMap;
 
 use mcpmon_model::Timestamp;
 
-/// Seconds that are kept.
+/// Seconds that are counted.
 const SECONDS: usize = 60;
-/// Seconds over which a rate is told.
+/// Seconds over which a rate is computed.
 const RATE_SECONDS: usize = 10;
 /// Seconds that a sparkline shows.
 pub(super) const SPARKLINE_SECONDS: usize = 15;
-/// Servers and sessions that are counted at most: their names are made by others.
+/// Most servers and sessions that are counted: their names are chosen by others.
 const MAX_COUNTED: usize = 2_000;
 /// Bars of a sparkline, from the lowest to the highest.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -23,9 +23,9 @@ pub(super) struct Rates(BTreeMap<String, Counter>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Counter {
-    /// The latest second that was counted in, since the epoch.
+    /// The latest second with a call, since the epoch.
     last: i64,
-    /// By the remainder of the second.
+    /// Calls in each second, at the index of the second's remainder.
     counts: [u32; SECONDS],
 }
 
@@ -49,9 +49,9 @@ impl Rates {
         self.0.insert(name.to_owned(), counter);
     }
 
-    /// Calls in each of the last seconds before `now`, the latest last.
+    /// Returns the calls in each of the last seconds before `now`, latest last.
     fn latest(&self, name: &str, now: Timestamp, seconds: usize) -> Vec<u32> {
-        // The running second is not over.
+        // The current second is not over.
         let end = now.0.div_euclid(SECOND);
         let seconds = i64::try_from(seconds).unwrap_or_default();
         let counter = self.0.get(name);
@@ -60,7 +60,7 @@ impl Rates {
             .collect()
     }
 
-    /// Calls a second over the last seconds, in tenths.
+    /// Returns the calls per second over the last seconds, in tenths.
     pub(super) fn tenths(&self, name: &str, now: Timestamp) -> u64 {
         let calls: u64 = self
             .latest(name, now, RATE_SECONDS)
@@ -70,8 +70,8 @@ impl Rates {
         calls * 10 / RATE_SECONDS as u64
     }
 
-    /// A bar for each of the last seconds, as high as its calls compared with the most of any; a second without a call
-    /// is empty.
+    /// Returns a bar for each of the last seconds, with a height relative to the second with the most calls. A second
+    /// without a call is a blank.
     pub(super) fn sparkline(&self, name: &str, now: Timestamp) -> String {
         let counts = self.latest(name, now, SPARKLINE_SECONDS);
         let most = u64::from(counts.iter().copied().max().unwrap_or_default()).max(1);

@@ -1,4 +1,4 @@
-//! One moment: everything that is shown, as it was read.
+//! Snapshots: everything that is shown, as it was read at one moment.
 
 use std::path::PathBuf;
 
@@ -49,13 +49,13 @@ const SERVERS: Table = Table::new(&[
 /// Everything that is shown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
-    /// The time of reading.
+    /// The time at which it was read.
     pub(super) at: Timestamp,
-    /// The store.
+    /// The path of the store.
     pub(super) store: PathBuf,
-    /// The daemon's state; `None` if there is none, or it may not be asked.
+    /// The daemon's state; `None` if there is no daemon, or this user may not ask it.
     pub(super) status: Option<Box<Status>>,
-    /// What cannot be seen, and how to get it.
+    /// Notes on what cannot be seen, and how to change that.
     pub(super) notes: Vec<String>,
     pub(super) sessions: Vec<SessionSummary>,
     pub(super) servers: Vec<Server>,
@@ -63,22 +63,22 @@ pub(super) struct Snapshot {
     pub(super) connections: Vec<StoredEvent>,
     pub(super) detections: Vec<StoredEvent>,
     pub(super) approvals: Vec<Approval>,
-    /// Calls a second of servers.
+    /// Rates of calls of servers.
     pub(super) of_servers: Rates,
-    /// Calls a second of sessions.
+    /// Rates of calls of sessions.
     pub(super) of_sessions: Rates,
 }
 
-/// What a person was asked, and what became of it.
+/// A question to a person, and its state.
 #[derive(Clone, Debug)]
 pub(super) struct Approval {
     pub(super) state: ApprovalState,
     pub(super) event: StoredEvent,
-    /// The definition that waits, as it is listed.
+    /// The hash of the definition in question, as it is listed.
     pub(super) hash: Option<String>,
 }
 
-/// A server, and what its processes use.
+/// A server, and the resources of its processes.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     pub(super) summary: ServerSummary,
@@ -86,12 +86,12 @@ pub(super) struct Server {
     pub(super) usage: Option<Usage>,
     pub(super) orphaned_since: Option<Timestamp>,
     pub(super) sandbox: Option<SandboxStatus>,
-    /// Share of one processor since the last look, in tenths of a percent; `None` at the first.
+    /// Share of one processor since the last look, in tenths of a percent; `None` at the first look.
     pub(super) load: Option<u64>,
 }
 
 impl Snapshot {
-    /// The list of a pane.
+    /// Returns the list of a pane.
     pub(super) fn list(&self, pane: Pane) -> Listed {
         let events = |table: Table, events: &[StoredEvent], row: fn(&StoredEvent) -> Row| Listed {
             table,
@@ -138,7 +138,7 @@ impl Snapshot {
         }
     }
 
-    /// How many questions wait for a person.
+    /// Returns the number of questions that wait for a person.
     pub(super) fn waiting(&self) -> usize {
         let approvals = self.approvals.iter();
         approvals.filter(|approval| approval.is_waiting()).count()
@@ -210,7 +210,7 @@ impl Snapshot {
         }
     }
 
-    /// Everything as one JSON object.
+    /// Returns everything as a JSON object.
     pub(super) fn object(&self) -> Map<String, Value> {
         let events = |events: &[StoredEvent]| -> Vec<Value> {
             events.iter().map(|event| json::to_json(event).into()).collect()
@@ -290,7 +290,7 @@ fn entry(event: &StoredEvent, row: Row, keys: Vec<Key>) -> Entry {
 }
 
 impl Approval {
-    /// The definition or call, as `mcpmon approvals` names it.
+    /// Returns the name of the definition or call in `mcpmon approvals`.
     pub(super) fn subject(&self) -> String {
         let names = ["held_call", "subject"].into_iter();
         let mut names = names.filter_map(|field| self.event.data.get(field).and_then(Value::as_str));
@@ -317,7 +317,7 @@ impl Approval {
     }
 }
 
-/// `0.4`; nothing for nothing.
+/// Formats tenths, such as `0.4`; `0` for nothing.
 fn tenths(tenths: u64) -> String {
     match tenths {
         0 => "0".to_owned(),
@@ -326,7 +326,7 @@ fn tenths(tenths: u64) -> String {
 }
 
 fn per_second(tenths: u64) -> Value {
-    // A rate has one digit behind the point.
+    // A rate has one decimal.
     format!("{}.{}", tenths / 10, tenths % 10)
         .parse::<f64>()
         .map_or(Value::Null, Value::from)

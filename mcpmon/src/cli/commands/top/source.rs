@@ -1,4 +1,4 @@
-//! Reading: the store, the daemon's state and the processes of servers, into snapshots.
+//! Reading of the store, the daemon's state and the servers' processes into snapshots.
 
 use std::{
     collections::BTreeMap,
@@ -22,27 +22,27 @@ use crate::{
     },
 };
 
-/// Entries of each list.
+/// Most entries of each list.
 pub(super) const MAX_ENTRIES: u32 = 200;
-/// Events that rates begin with.
+/// Most events that rates are computed from at the start.
 const MAX_EARLIER: u32 = 1_000;
-/// How often new events are taken from the store before the rest is left for later.
+/// How often new events are read from the store before the rest is left for the next look.
 const MAX_LOOKS: usize = 8;
-/// Questions whose definitions are looked at: the newest.
+/// Most questions whose definitions are read, newest first.
 const MAX_WAITING: usize = 50;
-/// The time after which a daemon is asked again.
+/// The time after which the daemon is asked again.
 const STATUS_INTERVAL: Duration = Duration::from_secs(2);
 
 const CALLED: &str = EventType::ToolCalled.as_str();
 
-/// Types whose events are in the lists, so that a new one has a list read again.
+/// Types of the events in the list of calls: a new one makes the list be read again.
 const CALLS: [&str; 3] = [
     EventType::ToolCallIntercepted.as_str(),
     CALLED,
     EventType::ToolReturned.as_str(),
 ];
 
-/// The open store, and what was read from it so far.
+/// The open store, and what was read so far.
 #[derive(Debug)]
 pub(super) struct Source {
     reader: StoreReader,
@@ -56,7 +56,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Opens the store, and reads all there is to show.
+    /// Opens the store, and reads everything that is shown.
     pub(super) fn open(globals: &Globals, socket: Socket) -> Result<Self, CliError> {
         let reader = store::open(globals)?;
         let (follow, events) = Follow::start(store::open(globals)?, Filter::default(), MAX_EARLIER)?;
@@ -80,7 +80,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Reads what is new, and returns all of it.
+    /// Reads what is new, and returns everything.
     pub(super) fn look(&mut self) -> Result<Snapshot, CliError> {
         self.reader.thaw();
         let mut events = Vec::new();
@@ -116,12 +116,12 @@ impl Source {
         Ok(self.snapshot.clone())
     }
 
-    /// The store that is read.
+    /// Returns the store that is read.
     pub(super) const fn reader(&self) -> &StoreReader {
         &self.reader
     }
 
-    /// What is known of a server or session by now.
+    /// Returns what was read last.
     pub(super) const fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
@@ -167,7 +167,7 @@ impl Source {
         Ok(())
     }
 
-    /// The definitions that wait, as they are listed by now.
+    /// Reads the hashes of the definitions in question, as they are listed now.
     fn read_hashes(&mut self) -> Result<(), CliError> {
         let waiting = self.snapshot.approvals.iter_mut().rev();
         let waiting = waiting.filter(|approval| approval.is_waiting());
@@ -227,7 +227,7 @@ impl Source {
         Ok(servers)
     }
 
-    /// The share of one processor since the last look, in tenths of a percent.
+    /// Returns the share of one processor since the last look, in tenths of a percent.
     fn load(&self, server: &str, now: Timestamp, usage: Usage) -> Option<u64> {
         let (then, before) = self.processor.get(server)?;
         let passed = now.since(*then).as_nanos().max(1);
@@ -240,7 +240,7 @@ impl Source {
     }
 }
 
-/// What is not seen without the daemon's state, and how to get it, within 80 columns.
+/// Returns a note on what is not seen without the daemon's state, and how to change that, within 80 columns.
 fn note(error: &AskError) -> String {
     let note = match error {
         AskError::NotRunning(_) => {

@@ -1,4 +1,4 @@
-//! The state of the view: what is shown and selected. Keys and news go in; nothing is read or written here.
+//! The state of the view: what is shown and selected. It changes by keys and news; nothing is read or written here.
 
 use super::{
     pane::{Entry, Listed, Pane, Question, Subject},
@@ -6,10 +6,10 @@ use super::{
     wrap,
 };
 
-/// Characters of a filter.
+/// Most characters of a filter.
 const MAX_FILTER: usize = 64;
 
-/// A key, as far as one is used.
+/// The keys that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Press {
     Character(char),
@@ -27,41 +27,41 @@ pub(super) enum Press {
     Interrupt,
 }
 
-/// Something to be done outside.
+/// A request to the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Quit,
     /// Read all of a subject.
     Open(Subject),
-    /// Carry out a person's word.
+    /// Carry out a person's decision.
     Answer(Answer),
-    /// Stop reading, or read all again.
+    /// Stop reading, or start again.
     Freeze(bool),
 }
 
-/// A person's word on something that waits for it.
+/// A person's decision on a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) question: Question,
     pub(super) is_allowed: bool,
 }
 
-/// What is in front of the list.
+/// The element in front of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Front {
-    /// Nothing.
+    /// No element.
     List,
-    /// The line in which a filter is typed.
+    /// The line for a filter.
     Filter,
     Help {
         scroll: usize,
     },
-    /// All of an entry.
+    /// A page with all of an entry.
     Page {
         lines: Vec<String>,
         scroll: usize,
     },
-    /// A question whether this is meant.
+    /// The question whether a decision is meant.
     Confirm(Answer),
 }
 
@@ -82,12 +82,12 @@ pub(super) struct State {
     height: u16,
 }
 
-/// The place in one pane.
+/// The position in one pane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Cursor {
     order: usize,
     index: usize,
-    /// The selected entry, where one was chosen: it stays selected when others come.
+    /// The selected entry, if one was chosen: it stays selected when others arrive.
     subject: Option<Subject>,
 }
 
@@ -129,12 +129,12 @@ impl State {
         }
     }
 
-    /// The terminal has this size by now.
+    /// Sets the size of the terminal.
     pub(super) fn resize(&mut self, width: u16, height: u16) {
         (self.width, self.height) = (width, height);
     }
 
-    /// Something else was read meanwhile.
+    /// Takes a new snapshot.
     pub(super) fn update(&mut self, snapshot: Snapshot) {
         if self.is_frozen {
             return;
@@ -143,39 +143,39 @@ impl State {
         self.relist();
     }
 
-    /// A subject was read.
+    /// Opens a page with what was read about a subject.
     pub(super) fn open(&mut self, lines: Vec<String>) {
         self.message = None;
         self.front = Front::Page { lines, scroll: 0 };
     }
 
-    /// The outcome of a request.
+    /// Shows the outcome of a request.
     pub(super) fn tell(&mut self, message: String) {
         self.message = Some(message);
     }
 
-    /// The entries that are shown, in their order.
+    /// Returns the entries that are shown, in their order.
     pub(super) fn shown(&self) -> Vec<&Entry> {
         self.list.shown(&self.filter, self.cursor().order)
     }
 
-    /// The number of the selected row.
+    /// Returns the index of the selected row.
     pub(super) fn selected(&self) -> usize {
         self.cursor().index
     }
 
-    /// The name of the order that is in use.
+    /// Returns the name of the current order.
     pub(super) fn order(&self) -> &'static str {
         let orders = self.pane.orders();
         orders.get(self.cursor().order).copied().unwrap_or_default()
     }
 
-    /// Rows that there is room for.
+    /// Returns the number of rows that fit.
     pub(super) fn page(&self) -> usize {
         usize::from(self.height.saturating_sub(LINES_AROUND)).max(1)
     }
 
-    /// A key was pressed.
+    /// Handles a key.
     pub(super) fn press(&mut self, press: Press) -> Option<Request> {
         if press == Press::Interrupt {
             return Some(Request::Quit);
@@ -286,9 +286,9 @@ impl State {
         self.find_selected();
     }
 
-    /// The first line that is shown after a key; `None` where the page is closed.
+    /// Returns the first line of a page that is shown after a key. Returns `None` if the page is closed.
     fn scrolled(&self, press: Press, scroll: usize, lines: usize) -> Option<usize> {
-        // The header of the list is no part of a page.
+        // A page does not have the list's header, so it has one more line.
         let page = self.page() + 1;
         let scroll = match press {
             Press::Escape | Press::Enter | Press::Character('q' | '?') => return None,
@@ -335,7 +335,7 @@ impl State {
     fn select(&mut self, index: usize) {
         let shown = self.shown();
         let index = index.min(shown.len().saturating_sub(1));
-        // The first row is whatever comes first.
+        // If the first row is selected, new first rows are selected when they arrive.
         let subject = shown
             .get(index)
             .filter(|_| index > 0)
@@ -349,7 +349,7 @@ impl State {
         self.find_selected();
     }
 
-    /// The entry that was selected is elsewhere by now, or gone.
+    /// Finds the selected entry, which may have moved or gone.
     fn find_selected(&mut self) {
         let subject = self.cursor().subject.clone();
         let shown = self.shown();

@@ -1,4 +1,4 @@
-//! The terminal: taken, drawn on, read from, and given back as it was whatever happens.
+//! The terminal: prepared, drawn on, read from, and restored in every case.
 
 use std::{io, os::fd::AsFd as _, time::Duration};
 
@@ -21,13 +21,13 @@ use super::{
 };
 use crate::cli::{CliError, output::Paint};
 
-/// The time after which news and a new size are looked for where no key is pressed, milliseconds.
+/// The time after which news and the size are checked if no key is pressed, milliseconds.
 const POLL_MS: u16 = 100;
 
-/// Signals that end the program, after the terminal was given back.
+/// Signals that end the program, after the terminal was restored.
 const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT];
 
-/// Has signals wait for [`show`]: before any thread starts, for threads inherit it.
+/// Blocks the signals that [`show`] handles. Must be called before any thread starts, because threads inherit this.
 pub(super) fn prepare() -> Result<(), CliError> {
     ending().thread_block().map_err(io::Error::from)?;
     Ok(())
@@ -37,11 +37,11 @@ fn ending() -> SigSet {
     ENDING.into_iter().collect()
 }
 
-/// Shows the state, and what becomes of it, until a key or a signal ends it.
+/// Shows the state and its changes until a key or a signal ends it.
 pub(super) fn show(mut state: State, worker: Worker, paint: Paint) -> Result<(), CliError> {
     let signals = SignalFd::with_flags(&ending(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
     let signals = signals.map_err(io::Error::from)?;
-    // Gives the terminal back in a panic too.
+    // The terminal is restored after a panic, too.
     let terminal = ratatui::try_init();
     let shown = terminal.and_then(|terminal| draw_all(terminal, &mut state, &worker, paint, &signals));
     let restored = ratatui::try_restore();
@@ -49,7 +49,7 @@ pub(super) fn show(mut state: State, worker: Worker, paint: Paint) -> Result<(),
     restored?;
     worker.finish();
     if let Some(signal) = ended {
-        // As it would have ended without all this.
+        // Ends as the signal would have ended the program.
         ending().thread_unblock().map_err(io::Error::from)?;
         raise(signal).map_err(io::Error::from)?;
     }
@@ -96,9 +96,9 @@ fn draw_all(
     }
 }
 
-/// Waits for a key or a signal, and tells whether the terminal is gone.
+/// Waits for a key or a signal, and returns whether the terminal is gone.
 ///
-/// crossterm reads a terminal that is gone for ever, so it is only asked where there is one.
+/// crossterm reads forever from a terminal that is gone, so it is only used if there is one.
 fn wait(signals: &SignalFd, milliseconds: u16) -> io::Result<bool> {
     let stdin = io::stdin();
     let mut ports = [

@@ -1,4 +1,4 @@
-//! Tests of the view: states and keys in, pictures and requests out.
+//! Tests of the view: from states and keys to pictures and requests.
 
 use mcpmon_model::{ApprovalState, Direction, Event, Timestamp};
 use mcpmon_store::{Destination as _, StoreEntry, sample};
@@ -42,7 +42,7 @@ fn events() -> Vec<Event> {
     ]
 }
 
-/// What is read of a store with these events, at a moment of its own.
+/// Returns a snapshot of a store with these events, at a fixed time.
 fn snapshot(events: Vec<Event>) -> Snapshot {
     let (directory, mut store) = sample::store();
     let member = sample::member("review", "files", 100);
@@ -60,7 +60,7 @@ fn snapshot(events: Vec<Event>) -> Snapshot {
     let mut snapshot = Source::open(&globals, socket).unwrap().look().unwrap();
     snapshot.at = Timestamp(sample::NOON + 9 * sample::SECOND);
     snapshot.store = "/home/me/.local/state/mcpmon/mcpmon.db".into();
-    // What processes of this host have the numbers of the sample is nobody's business.
+    // Processes of the test host may have the sample's ids.
     for server in &mut snapshot.servers {
         (server.usage, server.load, server.seen_by) = (None, None, SeenBy::Nobody);
     }
@@ -96,7 +96,7 @@ fn drawn(state: &State, width: u16, height: u16, paint: Paint) -> Terminal<TestB
     terminal
 }
 
-/// The picture, without the blank ends of its lines.
+/// Returns the picture without the blanks at the ends of lines.
 fn picture(state: &mut State, width: u16, height: u16) -> String {
     state.resize(width, height);
     let terminal = drawn(state, width, height, Paint::Plain);

@@ -1,4 +1,4 @@
-//! The picture of a state: a header, tabs, a list or a page, and the keys.
+//! Drawing of a state: a header, tabs, a list or a page, and the keys.
 
 use ratatui::{
     Frame,
@@ -24,7 +24,7 @@ use crate::{
 
 /// Columns for the mark of the selected row.
 const MARK_WIDTH: u16 = 2;
-/// Rows before and after those in sight, by whose content columns are made as wide.
+/// Rows before and after the visible ones whose content determines the widths of columns, too.
 const MAX_MEASURED: usize = 200;
 
 /// Draws a state.
@@ -70,7 +70,7 @@ fn header(state: &State, paint: Paint) -> Line<'static> {
     Line::from(spans)
 }
 
-/// `enforcing, 3 of 4 starts wrapped`.
+/// Describes the enforcement, such as `enforcing, 3 of 4 starts wrapped`.
 fn enforcement(status: &Status) -> String {
     let coverage = status.coverage;
     let coverage = match coverage.seen {

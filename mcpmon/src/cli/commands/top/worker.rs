@@ -1,4 +1,4 @@
-//! The thread that reads and answers, so that keys are never waited for.
+//! The thread that reads and answers, so that keys are handled without delay.
 
 use std::{
     sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
@@ -31,10 +31,10 @@ use crate::{
 
 /// The time between two looks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Events that are told of a server or session.
+/// Most events that are shown of a server or session.
 const MAX_TOLD: u32 = 50;
 
-/// Something that was read or done.
+/// A result of the worker.
 #[derive(Debug)]
 pub(super) enum News {
     Snapshot(Box<Snapshot>),
@@ -42,7 +42,7 @@ pub(super) enum News {
     Message(String),
 }
 
-/// The thread, and the ways to and from it.
+/// The thread, and the channels to and from it.
 #[derive(Debug)]
 pub(super) struct Worker {
     requests: Sender<Request>,
@@ -67,21 +67,21 @@ impl Worker {
         }
     }
 
-    /// Asks for something; it is answered with news.
+    /// Sends a request; it is answered with news.
     pub(super) fn ask(&self, request: Request) {
-        // The thread ends after this handle only.
+        // The thread does not end before this handle.
         let _sent = self.requests.send(request);
     }
 
-    /// News that were not taken yet.
+    /// Returns the next news, if there are any.
     pub(super) fn news(&self) -> Option<News> {
         self.news.try_recv().ok()
     }
 
-    /// Waits until everything that was asked for is done.
+    /// Waits until all requests are done.
     pub(super) fn finish(self) {
         drop(self.requests);
-        // A panic of it was printed.
+        // If the thread panicked, that was printed.
         let _ended = self.thread.join();
     }
 }
@@ -156,13 +156,13 @@ impl Work {
         })
     }
 
-    /// All of an event, as lines that are safe to show.
+    /// Returns all of an event, as lines that are safe to show.
     fn event(&self, id: Uuid) -> Result<Vec<String>, CliError> {
         let reader = self.source.reader();
         let mut lines = escaped(&explain::explained(id, reader, &self.globals, &self.socket)?);
         let mut approvals = self.source.snapshot().approvals.iter();
         if let Some(approval) = approvals.find(|approval| approval.event.id == id && approval.is_waiting()) {
-            // What is answered is shown whole; what is forgotten by now is not there to be shown.
+            // The subject of a question is shown whole; it may have been forgotten meanwhile.
             let subject = approval.subject();
             let whole = match held_calls::id(&subject) {
                 Some(id) => held_calls::shown(id, reader, time::now()),
@@ -238,7 +238,7 @@ impl Work {
         Ok(lines)
     }
 
-    /// The newest events, each in a line.
+    /// Returns the newest events, one in each line.
     fn latest(&self, filter: &Filter) -> Result<Vec<String>, CliError> {
         let mut events = self.source.reader().events(filter, MAX_TOLD)?;
         events.sort_by_key(|event| std::cmp::Reverse((event.timestamp, event.seq)));
@@ -260,7 +260,7 @@ fn escaped(lines: &[String]) -> Vec<String> {
     lines.iter().map(|line| text::escape(line).into_owned()).collect()
 }
 
-/// An error and its first remedy, in a line.
+/// Formats an error and its first remedy, in one line.
 fn message(error: &CliError) -> String {
     let source = format!("{:#}", error.source);
     match error.hints.first() {

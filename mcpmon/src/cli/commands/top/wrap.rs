@@ -1,8 +1,8 @@
-//! Lines of text within a width, cut between words where that is possible.
+//! Lines of text within a width, cut between words if possible.
 
 use ratatui::text::Span;
 
-/// All of `lines`, none of them wider than `width`.
+/// Returns all of `lines`, cut so that none is wider than `width`.
 pub(super) fn lines<'t>(lines: impl IntoIterator<Item = &'t str>, width: u16) -> Vec<String> {
     let width = usize::from(width).max(1);
     lines.into_iter().flat_map(|line| wrapped(line, width)).collect()
@@ -13,7 +13,7 @@ fn wrapped(mut line: &str, width: usize) -> Vec<String> {
     let indent = " ".repeat(indent.min(width / 2));
     let mut wrapped = Vec::new();
     loop {
-        // What is continued begins where its first line did.
+        // A continuation line has the indentation of its first line.
         let start = if wrapped.is_empty() { "" } else { &*indent };
         let end = fitting(line, width - start.len());
         if end == line.len() {
@@ -28,7 +28,7 @@ fn wrapped(mut line: &str, width: usize) -> Vec<String> {
     }
 }
 
-/// Bytes of the characters that there is room for, at least one.
+/// Returns the number of bytes of the characters that fit, at least one character's.
 fn fitting(line: &str, width: usize) -> usize {
     let mut used = 0;
     for (at, character) in line.char_indices() {

@@ -1,7 +1,7 @@
-//! A report as one page that needs nothing else: its script draws it from the JSON in it.
+//! A report as one self-contained page: its script draws the report from the JSON in the page.
 //!
-//! Texts of servers and models are in that JSON alone. The page's own policy names its script and its style by their digests
-//! (Content Security Policy Level 3, section 2.3.1): no other one runs, and nothing is loaded.
+//! Texts of servers and models are in that JSON only. The page's own policy names its script and its style by their
+//! digests (Content Security Policy Level 3, section 2.3.1): no other script or style is used, and nothing is loaded.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use sha2::{Digest as _, Sha256};
@@ -20,7 +20,7 @@ pub(super) fn html(report: &Report) -> String {
         ("{title}", escaped(&report.session)),
         ("{style}", STYLE.to_owned()),
         ("{script}", SCRIPT.to_owned()),
-        // Last: nothing is put in what stands in it.
+        // Replaced last, so that placeholders within the report are not replaced.
         ("{report}", embedded(report)),
     ];
     parts
@@ -28,12 +28,12 @@ pub(super) fn html(report: &Report) -> String {
         .fold(PAGE.to_owned(), |page, (name, part)| page.replace(name, part))
 }
 
-/// The source expression that allows exactly this text.
+/// Returns the source expression that allows exactly this text.
 fn source(inline: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(inline)))
 }
 
-/// The report's JSON: no character of it ends the element it stands in, begins a comment, or goes unseen.
+/// Returns the report's JSON, without characters that could end its element, begin a comment, or be invisible.
 fn embedded(report: &Report) -> String {
     let json = serde_json::Value::Object(report.object()).to_string();
     let json = json.replace('<', "\\u003c").replace('>', "\\u003e");
