@@ -15,15 +15,15 @@ pub enum BtfError {
     /// The file is missing or unreadable.
     #[error("failed to read {KERNEL_BTF}: the kernel must be built with CONFIG_DEBUG_INFO_BTF")]
     Read(#[source] std::io::Error),
-    /// The bytes are no BTF.
+    /// The bytes are not valid BTF.
     #[error("the kernel's type information is malformed: {0}")]
     Malformed(&'static str),
-    /// A field this program needs is not there.
+    /// The kernel has no field that this program needs.
     #[error("this kernel has no field `{structure}.{field}`: it is not supported")]
     Missing {
         /// Structure name.
         structure: &'static str,
-        /// Field names that were looked for.
+        /// The field names that were searched for.
         field: &'static str,
     },
 }
@@ -36,7 +36,7 @@ pub fn kernel_offsets() -> Result<Offsets, BtfError> {
     offsets(&std::fs::read(KERNEL_BTF).map_err(BtfError::Read)?)
 }
 
-/// Offsets from BTF bytes.
+/// Reads offsets from BTF bytes.
 ///
 /// # Errors
 /// Returns an error if the bytes are malformed, or a field is missing.
@@ -89,7 +89,7 @@ pub fn offsets(bytes: &[u8]) -> Result<Offsets, BtfError> {
     })
 }
 
-/// Offsets of the tap for the running kernel.
+/// Reads the offsets for the tap of the running kernel.
 ///
 /// # Errors
 /// Returns an error if the kernel has no BTF, or lacks a field.
@@ -134,14 +134,14 @@ fn tap_offsets(bytes: &[u8]) -> Result<TapOffsets, BtfError> {
     })
 }
 
-/// The code segment of programs of 64 bits on x86-64 (`__USER_CS`).
+/// The code segment of 64-bit programs on x86-64 (`__USER_CS`).
 const USER_CS: u32 = 0x33;
 
 const MAGIC: u16 = 0xeb9f;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
 const KIND_TYPEDEF: u32 = 8;
-/// Anonymous structures nest a few levels in the kernel; deeper is malformed or hostile.
+/// Anonymous structures nest a few levels in the kernel; deeper nesting is malformed or hostile.
 const MAX_DEPTH: u32 = 16;
 
 struct Btf<'a> {
@@ -154,9 +154,9 @@ struct Btf<'a> {
 struct Type<'a> {
     name: u32,
     info: u32,
-    /// Size in bytes, or the id of the type that this one stands for.
+    /// Size in bytes, or the id of the type to which this one refers.
     size_or_type: u32,
-    /// Bytes behind the common part: members, for structures.
+    /// Bytes after the common part: the members of a structure.
     data: &'a [u8],
 }
 
@@ -233,13 +233,14 @@ impl<'a> Btf<'a> {
         tail.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
-    /// Byte offset of a field, looked for in every structure of that name and in its anonymous members.
+    /// Returns the byte offset of a field, searched for in every structure of that name and in its anonymous members.
     fn field(&self, structure: &'static str, field: &'static str) -> Result<u32, BtfError> {
         self.bit(structure, field).map(|bits| bits / 8)
     }
 
-    /// Offsets in `pt_regs` of the number of a system call, its first four arguments, and the mode of the program, on x86-64
-    /// or aarch64. The first argument of the latter is overwritten by the result, and kept elsewhere.
+    /// Returns the offsets in `pt_regs` of the number of a system call, its first four arguments, and the mode of the
+    /// program, on x86-64 or aarch64. On aarch64 the first argument is overwritten by the result, and a copy is kept
+    /// elsewhere.
     fn registers(&self) -> Result<(u32, [u32; 4], u32), BtfError> {
         let field = |name| self.field("pt_regs", name);
         if let Ok(call) = field("orig_ax") {
@@ -251,7 +252,7 @@ impl<'a> Btf<'a> {
         Ok((field("syscallno")?, arguments, Offsets::ABSENT))
     }
 
-    /// Offset in bits of a field, which may be a bit field, looked for as by [`Btf::field`].
+    /// Returns the offset of a field in bits, which may be a bit field; searched for like [`Btf::field`].
     fn bit(&self, structure: &'static str, field: &'static str) -> Result<u32, BtfError> {
         self.types
             .iter()
@@ -260,7 +261,7 @@ impl<'a> Btf<'a> {
             .ok_or(BtfError::Missing { structure, field })
     }
 
-    /// Byte offset of a field of the structure that a member is.
+    /// Returns the byte offset of a field in a member that is a structure.
     fn within(
         &self,
         structure: &'static str,
@@ -289,7 +290,7 @@ impl<'a> Btf<'a> {
         Ok(outer + bits / 8)
     }
 
-    /// The type behind the names that were given to it.
+    /// Returns the type behind its typedefs.
     fn resolved(&self, id: u32) -> Option<&Type<'a>> {
         let mut found = self.types.get(id as usize)?;
         for _ in 0..MAX_DEPTH {
@@ -308,7 +309,7 @@ impl<'a> Btf<'a> {
         }
     }
 
-    /// `i_ctime_sec` and `i_ctime_nsec` (6.11), `__i_ctime` (6.6), or `i_ctime`.
+    /// Finds `i_ctime_sec` and `i_ctime_nsec` (6.11), `__i_ctime` (6.6), or `i_ctime`.
     fn change_time(&self) -> Result<(u32, u32), BtfError> {
         if let Ok(seconds) = self.field("inode", "i_ctime_sec") {
             return Ok((seconds, self.field("inode", "i_ctime_nsec")?));
@@ -345,8 +346,8 @@ fn word(bytes: &[u8], offset: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// `struct outer { int a; struct { int b; }; named_t c; }`, an `int`, an anonymous structure, and `named_t`, a name
-    /// for that structure.
+    /// Types: `struct outer { int a; struct { int b; }; named_t c; }`, an `int`, an anonymous structure, and `named_t`,
+    /// a typedef of that structure.
     fn sample() -> Vec<u8> {
         let strings = b"\0int\0outer\0a\0b\0c\0named_t\0";
         let types: [&[u32]; 4] = [

@@ -1,4 +1,4 @@
-//! The exec gate: the names that the kernel stops at exec, and what is stopped.
+//! The exec gate: the names that make the kernel stop a process at exec, and the stopped processes.
 
 use std::{
     collections::BTreeSet,
@@ -22,12 +22,12 @@ use super::{
     sensor::{SensorError, descriptor, take},
 };
 
-/// A name that stops a start, of one user.
+/// A name that stops a start of one user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GatedName {
     /// The user.
     pub uid: u32,
-    /// The part of a start that the name stands for.
+    /// The part of the start that is compared with the name.
     pub kind: GateKind,
     /// The name.
     pub name: String,
@@ -42,7 +42,7 @@ pub struct ExecGate {
     shared: GateDescriptors,
 }
 
-/// Descriptors of the switch and of the table of stopped processes, for another process.
+/// Descriptors of the switch and of the table of stopped processes, for use in another process.
 #[derive(Debug)]
 pub struct GateDescriptors {
     /// The switch.
@@ -52,10 +52,10 @@ pub struct GateDescriptors {
 }
 
 impl GateDescriptors {
-    /// Returns other descriptors of the same tables.
+    /// Duplicates the descriptors.
     ///
     /// # Errors
-    /// Returns an error if this process may open no more.
+    /// Returns an error if this process may not open more descriptors.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self {
             switch: self.switch.try_clone()?,
@@ -64,7 +64,7 @@ impl GateDescriptors {
     }
 }
 
-/// The stopped processes, as another process than the one that opens the gate sees them.
+/// The stopped processes, in another process than the one that opens the gate.
 #[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
 pub struct SharedHolds {
     switch: Array<MapData, Gate>,
@@ -72,10 +72,10 @@ pub struct SharedHolds {
 }
 
 impl SharedHolds {
-    /// Takes the descriptors that [`ExecGate::share`] made.
+    /// Opens the tables behind descriptors from [`ExecGate::share`].
     ///
     /// # Errors
-    /// Returns an error if these are other files.
+    /// Returns an error if they are not descriptors of such tables.
     pub fn new(descriptors: GateDescriptors) -> Result<Self, MapError> {
         let GateDescriptors { switch, holds } = descriptors;
         Ok(Self {
@@ -84,7 +84,7 @@ impl SharedHolds {
         })
     }
 
-    /// Takes those of every set that is pinned in a directory and made like those of this program.
+    /// Opens the tables of every set that is pinned in a directory and has the layout of this program's tables.
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read.
@@ -99,8 +99,8 @@ impl SharedHolds {
         })
     }
 
-    /// Returns for how long the gate has been closed because nobody moved its time on; `None` where it is open or was
-    /// closed by intent.
+    /// Returns for how long the gate has been closed because its time was not extended. Returns `None` if it is open,
+    /// or was closed on purpose.
     ///
     /// # Errors
     /// Returns an error if the table or the clock cannot be read.
@@ -114,7 +114,7 @@ impl SharedHolds {
             .map(Duration::from_nanos))
     }
 
-    /// The kernel stops no further process.
+    /// Closes the gate: the kernel stops no more processes.
     ///
     /// # Errors
     /// Returns an error if the table cannot be written.
@@ -122,11 +122,11 @@ impl SharedHolds {
         close(&mut self.switch)
     }
 
-    /// Takes every process out that is noted as stopped: each is to be let go, or killed.
+    /// Removes and returns every process that is recorded as stopped: the caller has to resume or kill each of them.
     pub fn take(&mut self) -> Vec<Hold> {
         let stopped: Vec<(u32, Hold)> = self.holds.iter().filter_map(Result::ok).collect();
         for (pid, _) in &stopped {
-            // Absent where somebody else was faster.
+            // Absent if another process has removed it already.
             drop(self.holds.remove(pid));
         }
         stopped.into_iter().map(|(_, hold)| hold).collect()
@@ -137,16 +137,16 @@ impl SharedHolds {
 #[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
 #[derive(Default)]
 pub struct Pinned {
-    /// Tables that could be opened.
+    /// The tables that could be opened.
     pub holds: Vec<SharedHolds>,
-    /// The reason for each set whose tables could not.
+    /// The errors of the sets whose tables could not.
     pub errors: Vec<MapError>,
 }
 
 impl Pinned {
     fn of(sets: impl IntoIterator<Item = PinnedSet>) -> Self {
         let mut pinned = Self::default();
-        // Other versions may have no such tables.
+        // Sets of other versions may have no such tables.
         let with_holds = sets.into_iter().filter(|set| set.map("HOLDS").exists());
         for set in with_holds {
             match SharedHolds::open(&set) {
@@ -158,8 +158,8 @@ impl Pinned {
     }
 }
 
-/// Notes in `holds`, the table of the set `own`, what the programs of all other sets stopped, before those are removed: nobody
-/// else would find it again.
+/// Records in `holds`, the table of the set `own`, which processes the programs of all other sets have stopped. This is
+/// done before those sets are removed, because the processes could not be found afterwards.
 pub(super) fn adopt(
     directory: &PinDirectory,
     own: Option<&PinnedSet>,
@@ -201,18 +201,18 @@ impl ExecGate {
         })
     }
 
-    /// Returns descriptors by which another process sees what is stopped, see [`SharedHolds`].
+    /// Returns descriptors with which another process can open the tables, see [`SharedHolds`].
     ///
     /// # Errors
-    /// Returns an error if this process may open no more.
+    /// Returns an error if this process may not open more descriptors.
     pub fn share(&self) -> io::Result<GateDescriptors> {
         self.shared.try_clone()
     }
 
-    /// Lets the kernel stop processes for so long from now.
+    /// Lets the kernel stop processes for this time from now on.
     ///
     /// # Errors
-    /// Returns an error if the table cannot be written; then the gate closes by itself.
+    /// Returns an error if the table cannot be written; the gate closes by itself then.
     pub fn open_for(&mut self, time: Duration) -> io::Result<()> {
         let until = since_boot()? + time;
         let open_until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
@@ -221,7 +221,7 @@ impl ExecGate {
             .map_err(io::Error::other)
     }
 
-    /// The kernel stops no further process.
+    /// Closes the gate: the kernel stops no more processes.
     ///
     /// # Errors
     /// Returns an error if the table cannot be written.
@@ -229,10 +229,11 @@ impl ExecGate {
         close(&mut self.switch)
     }
 
-    /// Puts names in the place of those before.
+    /// Replaces the names that stop a start.
     ///
     /// # Errors
-    /// Returns the first error, as where there are more than the table holds; those that fit are in force.
+    /// Returns the first error, for example if there are more names than the table holds; the names that fit are in
+    /// force.
     pub fn replace(&mut self, names: &BTreeSet<GatedName>) -> Result<(), MapError> {
         let wanted: BTreeSet<GateKey> = names.iter().map(key).collect();
         let before: BTreeSet<GateKey> = self.names.keys().filter_map(Result::ok).collect();
@@ -241,7 +242,7 @@ impl ExecGate {
             let removed = self.names.remove(gone);
             first = first.and(removed);
         }
-        // One that does not fit takes no other's place.
+        // Names that do not fit replace no others.
         for new in wanted.difference(&before) {
             let inserted = self.names.insert(new, 1, 0);
             first = first.and(inserted);
@@ -249,8 +250,8 @@ impl ExecGate {
         first
     }
 
-    /// Notes that a process is stopped, which has to be compared: from now on the kernel tells who lets it go on. Returns
-    /// whether somebody did so before.
+    /// Records that a process is stopped and has to be compared: from now on the kernel reports who resumes it. Returns
+    /// whether it was resumed before.
     ///
     /// # Errors
     /// Returns an error if the table is full.
@@ -261,13 +262,13 @@ impl ExecGate {
         Ok(before & Hold::FLAG_RESUMED != 0)
     }
 
-    /// Notes that a process is not stopped any more: to be said before it is sent `SIGCONT`.
+    /// Records that a process is no longer stopped. To be called before it is sent `SIGCONT`.
     pub fn release(&mut self, pid: u32) {
-        // Absent where it was not noted.
+        // Absent if it was not recorded.
         drop(self.holds.remove(&pid));
     }
 
-    /// Every process that is noted as stopped.
+    /// Returns every process that is recorded as stopped.
     pub fn holds(&self) -> impl Iterator<Item = (u32, Hold)> {
         self.holds.iter().filter_map(Result::ok)
     }
@@ -283,7 +284,7 @@ fn close(switch: &mut Array<MapData, Gate>) -> io::Result<()> {
 
 fn key(name: &GatedName) -> GateKey {
     let bytes = name.name.as_bytes();
-    // The kernel cuts command names.
+    // The kernel truncates command names.
     let kept = match name.kind {
         GateKind::Program | GateKind::Interpreter => bytes.len().min(COMM_LEN - 1),
         GateKind::Argument | GateKind::First => bytes.len(),

@@ -1,4 +1,4 @@
-//! The kernel programs' own log, for a developer who looks for a fault in them: only in an object that was built with it.
+//! The log of the kernel programs, for their developers: it exists only in an object that was built with it.
 
 use std::{fmt, io};
 
@@ -31,15 +31,15 @@ impl fmt::Debug for KernelLog {
 }
 
 impl KernelLog {
-    /// Takes it out of an object; `None` where that was built without one.
+    /// Takes the log out of an object. Returns `None` if the object was built without one.
     pub(super) fn take(ebpf: &mut Ebpf) -> Option<Self> {
         EbpfLogger::init_with_logger(ebpf, Lines).ok().map(Self)
     }
 
-    /// Tells each line as it comes, and never ends by itself.
+    /// Writes each line as it comes, and does not return without an error.
     ///
     /// # Errors
-    /// Returns an error if there is no waiting for lines any more.
+    /// Returns an error if waiting for lines fails.
     pub async fn follow(self) -> io::Result<()> {
         let mut lines = sys::awaited(self.0)?;
         loop {
@@ -50,7 +50,7 @@ impl KernelLog {
     }
 }
 
-/// Lines of the programs as lines of this process's own log, under the target `kernel`.
+/// Writes the programs' lines to this process's log, under the target `kernel`.
 #[derive(Clone, Copy, Debug)]
 struct Lines;
 

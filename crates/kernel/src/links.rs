@@ -1,4 +1,5 @@
-//! The links that hold programs in the kernel: whoever may use bpf(2) can detach one, and its process is not told.
+//! The links that hold programs in the kernel: any process that may use bpf(2) can detach one, and the owner is not
+//! notified.
 
 use std::{
     fs::{self, File},
@@ -12,7 +13,7 @@ use super::{
     sys,
 };
 
-/// The links that hold the programs in the kernel. Clones are the same links.
+/// The links that hold the programs in the kernel. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Links(Arc<Inner>);
 
@@ -20,7 +21,7 @@ pub struct Links(Arc<Inner>);
 struct Inner {
     links: Vec<Link>,
     cgroup: File,
-    /// The place in which the links are pinned, once they are.
+    /// The set in which the links are pinned, once they are.
     pinned: OnceLock<PinnedSet>,
 }
 
@@ -43,18 +44,18 @@ pub(super) enum Hook {
     Cgroup(u32),
 }
 
-/// The way a program is attached.
+/// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
     /// The program is attached.
     Attached,
     /// Another process detached it.
     Detached,
-    /// The kernel does not say so.
+    /// The kernel does not report it.
     Unknown,
 }
 
-/// A change that somebody else made to a link, and that was undone.
+/// A change that another process made to a link, and that was undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mended {
     /// The program.
@@ -68,7 +69,7 @@ pub struct Mended {
 pub enum Fault {
     /// It was detached.
     Detached,
-    /// It was not pinned any more.
+    /// It was no longer pinned.
     Unpinned,
 }
 
@@ -98,8 +99,8 @@ impl Links {
         }))
     }
 
-    /// Each program that is attached to a cgroup with the state of its link. Only the process that holds the link of a
-    /// tracepoint can end it.
+    /// Returns each program that is attached to a cgroup, with the state of its link. The link of a tracepoint can only
+    /// be ended by the process that holds it.
     pub fn states(&self) -> impl Iterator<Item = (&'static str, LinkState)> {
         let of_cgroup = |link: &&Link| matches!(link.hook, Hook::Cgroup(_));
         let links = self.0.links.iter().filter(of_cgroup);
@@ -117,7 +118,7 @@ impl Links {
             .try_for_each(|link| pin(link.program, link.held().as_fd()))
     }
 
-    /// Says where the links are pinned.
+    /// Records where the links are pinned.
     pub(super) fn are_pinned_in(&self, set: PinnedSet) {
         drop(self.0.pinned.set(set));
     }
@@ -175,7 +176,7 @@ impl Link {
     }
 }
 
-/// A link without a cgroup holds its program nowhere.
+/// Returns the state in the text about a link: a link without a cgroup is detached.
 fn state(text: &str) -> LinkState {
     match number(text, "cgroup_id") {
         Some(0) => LinkState::Detached,
@@ -204,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    /// As Linux 6.18 writes it.
+    /// Such a text of Linux 6.18.
     const LINK: &str = "pos:\t0\nflags:\t02000002\nmnt_id:\t16\nino:\t1057\nlink_type:\tcgroup\nlink_id:\t7\nprog_tag:\ta04f5eef06a7f555\nprog_id:\t42\ncgroup_id:\t1\nattach_type:\t1\n";
 
     #[test_case(LINK => LinkState::Attached)]

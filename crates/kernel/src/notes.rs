@@ -1,4 +1,4 @@
-//! Notes that one daemon leaves to the next in the kernel, written as a whole or not at all, and its signs of life.
+//! Notes that a daemon leaves in the kernel for the next one, written atomically, and the daemon's heartbeat.
 
 use aya::maps::{Array, Map, MapData, MapError};
 use mcpmon_common::state::{Heartbeat, PAGE, PAGES, StatePage};
@@ -8,10 +8,10 @@ use super::{
     sys::{clocks, read_unaligned},
 };
 
-/// Bytes that fit.
+/// Most bytes of notes.
 pub const MAX_NOTES: usize = PAGE * PAGES as usize;
 
-/// The daemon's notes, two copies of which exist: a heading says which one is in force, and its length.
+/// The daemon's notes. There are two copies; a heading says which copy is in force, and its length.
 #[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
 pub struct Notes {
     pages: Array<MapData, StatePage>,
@@ -19,7 +19,7 @@ pub struct Notes {
     copy: u32,
 }
 
-/// Notes could not be written; those before hold.
+/// The reason why notes could not be written; the earlier ones remain in force.
 #[derive(Debug, thiserror::Error)]
 pub enum NotesError {
     /// There are too many.
@@ -28,7 +28,7 @@ pub enum NotesError {
         /// Their length.
         length: usize,
     },
-    /// The kernel refuses.
+    /// The kernel refused a write.
     #[error("failed to write the notes")]
     Write(#[from] MapError),
 }
@@ -40,7 +40,7 @@ impl Notes {
         notes
     }
 
-    /// The copy in force, and its length.
+    /// Returns the copy in force, and its length.
     fn heading(&self) -> Option<(u32, usize)> {
         let page = self.pages.get(&0, 0).ok()?;
         let [copy, length]: [u32; 2] = read_unaligned(&page.bytes)?;
@@ -48,7 +48,7 @@ impl Notes {
         (copy < 2 && length <= MAX_NOTES).then_some((copy, length))
     }
 
-    /// Returns the notes; empty where nobody has written any.
+    /// Returns the notes; empty if none were written.
     pub fn read(&self) -> Vec<u8> {
         let Some((copy, length)) = self.heading() else {
             return Vec::new();
@@ -67,10 +67,10 @@ impl Notes {
         bytes
     }
 
-    /// Puts `bytes` in the place of the notes before.
+    /// Replaces the notes.
     ///
     /// # Errors
-    /// Returns an error if they do not fit; those before stay.
+    /// Returns an error if they do not fit; the earlier ones remain.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), NotesError> {
         let too_long = NotesError::TooLong { length: bytes.len() };
         let fitting = u32::try_from(bytes.len())
@@ -100,10 +100,10 @@ fn filled(part: &[u8]) -> StatePage {
     page
 }
 
-/// Reads the notes and the last sign of life of the daemon that pinned a set, and how long ago that was in nanoseconds.
+/// Reads the notes of the daemon that pinned a set, and the nanoseconds since its last heartbeat.
 ///
 /// # Errors
-/// Returns an error if they are not there, or this process may not read them.
+/// Returns an error if they do not exist, or this process may not read them.
 pub fn read_pinned(set: &PinnedSet) -> Result<(Vec<u8>, Option<u64>), MapError> {
     let pages = Map::Array(MapData::from_pin(set.map("NOTES"))?);
     let beats = Map::Array(MapData::from_pin(set.map("HEARTBEAT"))?);
@@ -113,7 +113,7 @@ pub fn read_pinned(set: &PinnedSet) -> Result<(Vec<u8>, Option<u64>), MapError> 
     Ok((notes, silence))
 }
 
-/// The daemon's signs of life: without them, rules that would be an outage of the host are let go.
+/// The daemon's heartbeat: without it, the kernel suspends rules that would take the host out of service.
 #[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
 pub struct Pulse {
     beats: Array<MapData, Heartbeat>,
@@ -124,24 +124,24 @@ impl Pulse {
         Self { beats }
     }
 
-    /// Returns the last sign of life of any daemon.
+    /// Returns the last heartbeat of any daemon.
     pub fn last(&self) -> Heartbeat {
         self.beats.get(&0, 0).unwrap_or_default()
     }
 
-    /// Gives one now.
+    /// Writes a heartbeat with the current time.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses.
+    /// Returns an error if the kernel refuses it.
     pub fn beat(&mut self) -> Result<(), MapError> {
         let (monotonic, boot) = clocks();
         self.beat_at(Heartbeat { monotonic, boot })
     }
 
-    /// Puts one of another time in the place of the last.
+    /// Writes a heartbeat with another time.
     ///
     /// # Errors
-    /// As [`Pulse::beat`].
+    /// Returns the errors of [`Pulse::beat`].
     pub fn beat_at(&mut self, beat: Heartbeat) -> Result<(), MapError> {
         self.beats.set(0, beat, 0)
     }

@@ -1,4 +1,5 @@
-//! The directory in a BPF file system that keeps maps and links when the daemon ends: checked, locked, one daemon's.
+//! The directory in a BPF file system in which maps and links stay after the daemon's end. It is checked and locked,
+//! and belongs to one daemon.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -21,19 +22,19 @@ use nix::{
 
 use super::sys;
 
-/// The directory unless told otherwise.
+/// The default directory.
 pub const DEFAULT_DIRECTORY: &str = "/sys/fs/bpf/mcpmon";
-/// The place of the BPF file system.
+/// The mount point of the BPF file system.
 const MOUNT_POINT: &str = "/sys/fs/bpf";
-/// Prefix of links' names.
+/// Prefix of the names of links.
 const LINK: &str = "link_";
-/// Suffix of what is about to take the place of another. The file system allows no dots.
+/// Suffix of a new pin that is about to replace another one. The file system allows no dots.
 const NEW: &str = "_new";
-/// Names of whole sets beside that of the version.
+/// Names of whole sets during a replacement, besides that of the version.
 const NEXT_SET: &str = "next";
 const LAST_SET: &str = "last";
 
-/// The reason why nothing can be kept there.
+/// The reason why nothing can be pinned in the directory.
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
     /// There is no BPF file system.
@@ -46,7 +47,7 @@ pub enum PinError {
         /// The reason.
         cause: String,
     },
-    /// It could be changed by somebody else.
+    /// Another user could change the directory.
     #[error("{path} {fault}: remove it, or name another directory with --bpffs DIR")]
     Unsafe {
         /// The directory.
@@ -54,7 +55,7 @@ pub enum PinError {
         /// The fault.
         fault: String,
     },
-    /// Another process works with it.
+    /// Another process has locked the directory.
     #[error(
         "another daemon keeps its state in {path}: stop it first, or name another directory with --bpffs DIR"
     )]
@@ -69,13 +70,13 @@ pub enum PinError {
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// Cause.
+        /// The cause.
         #[source]
         source: io::Error,
     },
 }
 
-/// The directory, held by this process alone until it is dropped.
+/// The directory, locked by this process until this is dropped.
 #[derive(Debug)]
 pub struct PinDirectory {
     path: PathBuf,
@@ -83,11 +84,11 @@ pub struct PinDirectory {
 }
 
 impl PinDirectory {
-    /// Makes the directory where it is missing, mounts the file system where it is not, and takes the lock.
+    /// Creates the directory if it is missing, mounts the file system if it is not mounted, and takes the lock.
     ///
     /// # Errors
     /// Returns an error if there is no BPF file system, if others could change the directory, or if another process has
-    /// it.
+    /// locked it.
     pub fn take(path: &Path) -> Result<Self, PinError> {
         let path = &absolute(path)?;
         mount_where_missing(path)?;
@@ -100,10 +101,10 @@ impl PinDirectory {
         Self::open(path)
     }
 
-    /// Takes the directory if it is there.
+    /// Locks the directory if it exists.
     ///
     /// # Errors
-    /// As [`PinDirectory::take`].
+    /// Returns the errors of [`PinDirectory::take`].
     pub fn find(path: &Path) -> Result<Option<Self>, PinError> {
         let path = &absolute(path)?;
         match path.symlink_metadata() {
@@ -130,12 +131,12 @@ impl PinDirectory {
         })
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The set of the version of this program, where one is there.
+    /// Returns the set of this program's version, if there is one.
     ///
     /// # Errors
     /// Returns an error if others could change it.
@@ -143,10 +144,10 @@ impl PinDirectory {
         current(&self.path)
     }
 
-    /// Pins a whole set, then puts it in the place of every other one. The others hold until it is complete.
+    /// Pins a complete set, then removes all others, which remain in force until the new one is complete.
     ///
     /// # Errors
-    /// Returns an error if something cannot be pinned; what was there before stays then.
+    /// Returns an error if something cannot be pinned; the earlier sets remain then.
     pub(super) fn replace_all<'o>(
         &self,
         maps: impl IntoIterator<Item = (&'o str, BorrowedFd<'o>)>,
@@ -175,7 +176,7 @@ impl PinDirectory {
         Ok(PinnedSet { path: current })
     }
 
-    /// Every set, of whatever version.
+    /// Returns every set, of any version.
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read.
@@ -186,7 +187,7 @@ impl PinDirectory {
         Ok(sets(&self.path)?.into_iter().map(set).collect())
     }
 
-    /// Removes every set but that of this version.
+    /// Removes every set except that of this version.
     ///
     /// # Errors
     /// Returns an error if one cannot be removed.
@@ -196,7 +197,7 @@ impl PinDirectory {
         others.try_for_each(|name| remove_set(&self.path.join(name)))
     }
 
-    /// Removes every set, and the directory: what was pinned ends where nobody else holds it.
+    /// Removes every set, and the directory: pinned objects end unless another process holds them.
     ///
     /// # Errors
     /// Returns an error if something cannot be removed.
@@ -205,24 +206,24 @@ impl PinDirectory {
             remove_set(&self.path.join(name))?;
         }
         match fs::remove_dir(&self.path) {
-            // It may be where a file system is mounted.
+            // The directory may be the mount point itself.
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(()),
             removed => removed.map_err(failed("remove", &self.path)),
         }
     }
 }
 
-/// The content of such a directory, as a process sees it that does not work with it.
+/// The content of a pin directory, read without taking it.
 #[derive(Clone, Debug)]
 pub struct View {
     /// Names of the sets.
     pub sets: Vec<String>,
-    /// The set of the version of this program.
+    /// The set of this program's version.
     pub current: Option<PinnedSet>,
 }
 
 impl View {
-    /// Looks into a directory; `None` where it is not there.
+    /// Reads a directory. Returns `None` if it does not exist.
     ///
     /// # Errors
     /// Returns an error if it cannot be read, or others could change it.
@@ -240,7 +241,7 @@ impl View {
     }
 }
 
-/// The set of the version of this program below a directory.
+/// Returns the set of this program's version below a directory.
 fn current(directory: &Path) -> Result<Option<PinnedSet>, PinError> {
     let path = directory.join(version_name());
     match path.symlink_metadata() {
@@ -250,7 +251,7 @@ fn current(directory: &Path) -> Result<Option<PinnedSet>, PinError> {
     }
 }
 
-/// Names of what is below a directory.
+/// Returns the names of the entries of a directory.
 fn sets(directory: &Path) -> Result<Vec<String>, PinError> {
     let entries = fs::read_dir(directory).map_err(failed("read", directory))?;
     let mut names: Vec<String> = entries
@@ -268,12 +269,12 @@ pub struct PinnedSet {
 }
 
 impl PinnedSet {
-    /// The path of a map.
+    /// Returns the path of a map.
     pub(super) fn map(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The link of a program, where it is there.
+    /// Opens the link of a program, if it is pinned.
     pub(super) fn link(&self, program: &str) -> io::Result<Option<OwnedFd>> {
         match sys::open_pinned(&self.path.join(link_name(program))) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -286,17 +287,17 @@ impl PinnedSet {
         self.path.join(link_name(program)).symlink_metadata().is_ok()
     }
 
-    /// Returns whether both are the same directory.
+    /// Returns whether both are the same set.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.path == other.path
     }
 
-    /// Returns whether this is the name of its directory.
+    /// Returns whether the set has this name.
     pub fn is_named(&self, name: &str) -> bool {
         self.path.file_name().is_some_and(|own| own == name)
     }
 
-    /// Programs whose links are pinned.
+    /// Returns the programs whose links are pinned.
     pub fn programs(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.path).into_iter().flatten();
         let mut programs: Vec<String> = entries
@@ -308,7 +309,7 @@ impl PinnedSet {
         programs
     }
 
-    /// Pins a link in the place of the one of that program, which ends where nobody else holds it.
+    /// Pins a link in place of the program's earlier one, which ends unless another process holds it.
     pub(super) fn replace_link(&self, program: &str, link: BorrowedFd<'_>) -> Result<(), PinError> {
         let path = self.path.join(link_name(program));
         let new = self.path.join(format!("{}{NEW}", link_name(program)));
@@ -328,7 +329,7 @@ fn link_name(program: &str) -> String {
     format!("{LINK}{program}")
 }
 
-/// Opens a directory and makes sure that nobody but this user can change what is in it.
+/// Opens a directory, and checks that only this user can change its content.
 fn checked(path: &Path) -> Result<File, PinError> {
     let unsafe_ = |fault: String| PinError::Unsafe {
         path: path.to_owned(),
@@ -362,8 +363,8 @@ fn checked(path: &Path) -> Result<File, PinError> {
     Ok(directory)
 }
 
-/// The same path from the root, its parent's links followed: the last part must not be one. Whoever could replace a
-/// directory on the way could replace everything.
+/// Returns the absolute path, with the links in its parent resolved; the last component may not be a link. A user who
+/// could replace a directory on the path could replace everything below it.
 fn absolute(path: &Path) -> Result<PathBuf, PinError> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(PinError::Unsafe {
@@ -391,7 +392,7 @@ fn absolute(path: &Path) -> Result<PathBuf, PinError> {
     Ok(parent.join(name))
 }
 
-/// Mounts the file system of the host where nobody has.
+/// Mounts the host's BPF file system if it is not mounted.
 fn mount_where_missing(path: &Path) -> Result<(), PinError> {
     let place = if path.symlink_metadata().is_ok() {
         path
@@ -409,7 +410,7 @@ fn mount_where_missing(path: &Path) -> Result<(), PinError> {
     if !path.starts_with(MOUNT_POINT) {
         return Err(not_mounted(format!("it is not below {MOUNT_POINT}")));
     }
-    // A mount that only this process sees ends with it.
+    // A mount in this process's own namespace would end with the process.
     let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt"));
     if let (Ok(own), Ok(first)) = (namespace("self"), namespace("1"))
         && own != first
@@ -421,7 +422,7 @@ fn mount_where_missing(path: &Path) -> Result<(), PinError> {
         .map_err(|error| not_mounted(error.desc().to_owned()))
 }
 
-/// Removes a set, or what somebody put in its place.
+/// Removes a set, or a file in its place.
 fn remove_set(path: &Path) -> Result<(), PinError> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,4 +1,4 @@
-//! The kernel's process table, written by the agent: which process belongs to which server or agent.
+//! The kernel's process table, which the daemon writes: the server or agent of each process.
 
 use aya::maps::{HashMap, MapData, MapError};
 use mcpmon_common::{

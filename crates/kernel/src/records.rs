@@ -1,4 +1,4 @@
-//! Ring bytes to typed records. Bytes from a ring are checked like any other input.
+//! Conversion of the bytes in a ring to typed records. They are checked like any other input.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -18,24 +18,24 @@ use super::sys::read_unaligned;
 pub enum Record {
     /// A successful exec.
     Exec(Box<ExecReport>),
-    /// A server's process started another.
+    /// A process of a server, or one that is not judged yet, started another.
     Fork(ForkRecord),
     /// A tracked process ended.
     Exit(ExitRecord),
-    /// A held process was let go on by another than the agent.
+    /// A process other than the daemon resumed a held process.
     Resume(Resume),
     /// A connection.
     Connect(Connect),
-    /// The last close of its socket.
+    /// The socket of a connection was closed by its last holder.
     Close(Close),
 }
 
 /// An exec with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecReport {
-    /// Fixed part.
+    /// The part of fixed size.
     pub record: ExecRecord,
-    /// Arguments as far as they were copied; the last one may be cut.
+    /// The arguments, as far as they were copied; the last one may be truncated.
     pub argv: Vec<String>,
     /// Path given to `execve`.
     pub filename: String,
@@ -46,7 +46,7 @@ pub struct ExecReport {
 /// A `SIGCONT` for a held process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resume {
-    /// Fixed part.
+    /// The part of fixed size.
     pub record: ResumeRecord,
     /// Command name of the sender.
     pub comm: String,
@@ -55,11 +55,11 @@ pub struct Resume {
 /// A connection with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connect {
-    /// Fixed part.
+    /// The part of fixed size.
     pub record: ConnectRecord,
-    /// Address the rules were tried on.
+    /// The address that was compared with the rules.
     pub address: IpAddr,
-    /// Address as the caller gave it.
+    /// The address in the form in which the caller gave it.
     pub given: IpAddr,
     /// The form in which the address was written.
     pub form: Form,
@@ -74,7 +74,7 @@ pub struct Connect {
 /// A connection of a server whose socket was closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Close {
-    /// Fixed part.
+    /// The part of fixed size.
     pub record: CloseRecord,
     /// Address on the other side.
     pub address: IpAddr,
@@ -85,13 +85,13 @@ pub struct Close {
 /// The reason why bytes are not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// Too short for what they claim to be.
+    /// The bytes are too few for their kind of record.
     #[error("a record of {length} bytes is cut short")]
     Short {
-        /// Bytes there.
+        /// The number of bytes.
         length: usize,
     },
-    /// A field has no meaning.
+    /// A field has a value that is not defined.
     #[error("a record has {value} as its {field}")]
     Field {
         /// The name of the field.
@@ -105,7 +105,7 @@ impl Record {
     /// Parses one ring record.
     ///
     /// # Errors
-    /// Returns an error if the bytes are too short or a field has no meaning.
+    /// Returns an error if the bytes are too few or a field has an undefined value.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
         let short = RecordError::Short { length: bytes.len() };
         let header: Header = read_unaligned(bytes).ok_or(short)?;
@@ -129,7 +129,7 @@ impl Record {
         }
     }
 
-    /// The common part.
+    /// Returns the part that all records have in common.
     pub const fn header(&self) -> &Header {
         match self {
             Self::Exec(exec) => &exec.record.header,
@@ -230,7 +230,7 @@ fn address(family: u8, octets: [u8; 16]) -> Option<IpAddr> {
     }
 }
 
-/// NUL-separated arguments; the last has no NUL where it was cut.
+/// Splits NUL-separated arguments; the last one has no NUL if it was truncated.
 fn split_arguments(bytes: &[u8]) -> Vec<String> {
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
     if bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! Reads both rings, that of processes first, and proves from sequence numbers what is missing.
+//! Reading of both rings, that of processes first. Sequence numbers show which records are missing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,15 +22,15 @@ use super::records::{Record, RecordError};
 pub struct Rings {
     processes: RingBuf<MapData>,
     connections: RingBuf<MapData>,
-    /// The positions up to which daemons have read.
+    /// The positions up to which the daemons have read.
     positions: Array<MapData, ReadPosition>,
     gaps: Gaps,
     doubles: Doubles,
     malformed: u64,
 }
 
-/// The time in which the programs of an earlier daemon and those of this one may both have written: a start of a process
-/// is recorded twice then.
+/// The time in which the programs of an earlier daemon and those of this one may both have been attached: an exec may
+/// have been recorded twice then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overlap {
     since: u64,
@@ -38,10 +38,11 @@ pub(super) struct Overlap {
 }
 
 impl Overlap {
-    /// Nanoseconds that the kernel may take to end a program that is attached no more.
+    /// Nanoseconds that the kernel may take to end a detached program that is running.
     const SLACK: u64 = 1_000_000_000;
 
-    /// From when the first of the new ones was attached until the last of the old ones was not, by the boot clock.
+    /// The time from the attachment of the first new program until the detachment of the last old one, by the boot
+    /// clock.
     pub(super) const fn new(since: u64, until: u64) -> Self {
         Self {
             since,
@@ -52,12 +53,12 @@ impl Overlap {
 
 /// The longest time that a record waits if it does not wake the reader.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Connections read before the ring of processes is looked at again.
+/// Connections that are read before the ring of processes is read again.
 const BATCH: usize = 256;
-/// Batches read before the caller gets its turn.
+/// Batches that are read before the caller gets its turn.
 const MAX_BATCHES: usize = 16;
-/// Records of processes read before the caller gets its turn: whoever starts programs faster than they are
-/// judged must not keep it from everything else.
+/// Records of processes that are read before the caller gets its turn, so that a flood of new processes does not keep
+/// it from other work.
 const MAX_PROCESSES: usize = 256;
 
 impl Rings {
@@ -80,7 +81,7 @@ impl Rings {
         }
     }
 
-    /// Waits until there is something to read, here or on `other`, at most [`POLL_INTERVAL`].
+    /// Waits until there is something to read, in the rings or from `other`, at most for [`POLL_INTERVAL`].
     ///
     /// # Errors
     /// Returns an error if poll(2) fails for another reason than a signal.
@@ -98,9 +99,9 @@ impl Rings {
         }
     }
 
-    /// Hands the records that are there to `take`: all of processes before each batch of connections. Returns
-    /// after some of either, so that a flood leaves the caller time for other work, and then whether those of
-    /// processes were all read.
+    /// Calls `take` with the records in the rings: with all of processes before each batch of connections. Returns
+    /// after a limited number of either, so that a flood leaves the caller time for other work. Returns whether all
+    /// records of processes were read.
     pub fn drain(&mut self, mut take: impl FnMut(Record)) -> bool {
         let Self {
             processes,
@@ -123,18 +124,18 @@ impl Rings {
         is_complete
     }
 
-    /// Records that were written or attempted but never read, as the sequence numbers show.
+    /// Returns the number of records that were written or attempted but never read, according to the sequence numbers.
     pub fn missing(&self) -> u64 {
         self.gaps.missing()
     }
 
-    /// Records that could not be parsed.
+    /// Returns the number of records that could not be parsed.
     pub const fn malformed(&self) -> u64 {
         self.malformed
     }
 }
 
-/// One of the two.
+/// One of the rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ring {
     Processes,
@@ -155,7 +156,7 @@ fn drain(mut read: impl FnMut(Ring) -> RingRead) -> bool {
         while of_processes < MAX_PROCESSES && read(Ring::Processes) == RingRead::One {
             of_processes += 1;
         }
-        // Connections are not told before the starts that came before them.
+        // Connections are not reported before the starts that precede them.
         if of_processes == MAX_PROCESSES {
             return false;
         }
@@ -188,16 +189,16 @@ fn accept(
     }
 }
 
-/// Sequence numbers seen, per ring and CPU.
+/// Sequence numbers that were seen, by ring and CPU.
 #[derive(Debug, Default)]
 struct Gaps {
     seen: BTreeMap<(u16, u32), ReadPosition>,
-    /// Those that the kernel does not have yet.
+    /// Numbers that are not written to the kernel's map yet.
     changed: BTreeSet<(u16, u32)>,
 }
 
 impl Gaps {
-    /// As earlier daemons left them.
+    /// The numbers that earlier daemons left.
     fn of(positions: &Array<MapData, ReadPosition>) -> Self {
         let sequences = (0u16..).take(SEQUENCES as usize);
         let keys = sequences.flat_map(|sequence| (0..MAX_PROCESSORS).map(move |cpu| (sequence, cpu)));
@@ -219,7 +220,7 @@ impl Gaps {
         self.changed.insert((ring, cpu));
     }
 
-    /// Numbering starts at 1 when the maps are made.
+    /// Numbering starts at 1 when the maps are created.
     fn missing(&self) -> u64 {
         self.seen
             .values()
@@ -239,7 +240,7 @@ impl Gaps {
     }
 }
 
-/// Records of one start by two programs.
+/// Detects starts that were recorded by two programs.
 #[derive(Debug)]
 struct Doubles {
     overlap: Option<Overlap>,
@@ -248,7 +249,7 @@ struct Doubles {
 }
 
 impl Doubles {
-    /// Returns whether the record before it on that CPU, by the sequence, is of the same start.
+    /// Returns whether the preceding record of that CPU, by the sequence number, is of the same start.
     fn is_one(&mut self, record: &Record) -> bool {
         let (Some(overlap), Record::Exec(exec)) = (self.overlap, record) else {
             return false;
@@ -271,7 +272,8 @@ impl Doubles {
 mod tests {
     use super::*;
 
-    /// Reads rings with this many records; what was read, in runs, and whether that was all of processes.
+    /// Reads rings with this many records. Returns the runs of records that were read, and whether all of processes
+    /// were.
     fn drained(mut processes: usize, mut connections: usize) -> (Vec<(Ring, usize)>, bool) {
         let mut runs: Vec<(Ring, usize)> = Vec::new();
         let is_complete = drain(|ring| {

@@ -1,4 +1,5 @@
-//! Loads the programs, checks their maps, patches offsets, attaches; detached when dropped.
+//! The kernel sensor: loads the programs, checks their maps, patches offsets, and attaches them. Dropping it detaches
+//! them.
 
 use std::{
     error::Error as _,
@@ -37,39 +38,39 @@ pub use super::{counters::Counters, sensor_error::SensorError};
 /// The object this binary was built with.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/mcpmon-ebpf"));
 
-/// A loaded and attached kernel sense. The parts are used by different threads.
+/// A loaded and attached kernel sensor. Its parts are used by different threads.
 #[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
 pub struct Sensor {
-    /// Records.
+    /// The rings of records.
     pub rings: Rings,
-    /// Address lists.
+    /// The address lists.
     pub addresses: AddressTables,
-    /// Tracked processes.
+    /// The tracked processes.
     pub processes: ProcessTable,
-    /// Refused executables.
+    /// The refused executables.
     pub refused: RefusedFiles,
-    /// Names of agents.
+    /// The names of agents.
     pub agents: AgentNames,
-    /// Starts that are stopped.
+    /// The exec gate.
     pub gate: ExecGate,
-    /// Counters.
+    /// The counters.
     pub counters: Counters,
-    /// Notes for the next daemon.
+    /// The notes for the next daemon.
     pub notes: Notes,
-    /// Signs of life.
+    /// The heartbeat.
     pub pulse: Pulse,
-    /// The programs' own log; `None` where the object was built without one, as every release is.
+    /// The programs' own log; `None` if the object was built without one, as for every release.
     pub log: Option<KernelLog>,
-    /// Holds programs and links: dropping it detaches what is not pinned.
+    /// The programs and links: dropping this detaches what is not pinned.
     pub attached: Attached,
-    /// The state taken over from an earlier daemon; `None` where everything is new.
+    /// The state taken over from an earlier daemon; `None` if there was none.
     pub adopted: Option<Adopted>,
 }
 
-/// The state taken over from an earlier daemon: its tables hold until others are installed.
+/// The state taken over from an earlier daemon. Its tables remain in force until they are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adopted {
-    /// The last sign of life of the earlier daemon.
+    /// The last heartbeat of the earlier daemon.
     pub last_beat: Heartbeat,
 }
 
@@ -80,7 +81,8 @@ pub const EGRESS: &str = "egress";
 struct Entry {
     name: &'static str,
     hook: Hook,
-    /// The loss where a kernel refuses it: component and consequence. `None` where nothing works without it.
+    /// The loss if the kernel refuses the program: component and consequence. `None` if nothing works without the
+    /// program.
     loss: Option<(&'static str, &'static str)>,
 }
 
@@ -92,8 +94,8 @@ const fn needed(name: &'static str, hook: Hook) -> Entry {
     }
 }
 
-/// Every program. What the last three do is documented as missing elsewhere: a kernel that refuses one is served without
-/// it, and told. Numbers are those of `enum bpf_attach_type`.
+/// All programs. The sensor also runs without the last three: if a kernel refuses one of them, the gap is reported. The
+/// numbers are those of `enum bpf_attach_type`.
 const PROGRAMS: [Entry; 11] = [
     needed("process_exec", Hook::Tracepoint("sched_process_exec")),
     needed("process_fork", Hook::Tracepoint("sched_process_fork")),
@@ -130,28 +132,28 @@ const PROGRAMS: [Entry; 11] = [
 ];
 
 impl Sensor {
-    /// Loads the embedded object and attaches it at the root cgroup. Nothing is refused yet. It ends with this process.
+    /// Loads the embedded object and attaches it to the root cgroup. Nothing is refused yet. The programs are detached
+    /// when this process ends.
     ///
     /// # Errors
-    /// Returns an error if a privilege or a kernel feature is missing; the message says which, and the
-    /// remedy.
+    /// Returns an error if a privilege or a kernel feature is missing. The message says which, and gives the remedy.
     pub fn start(agent_names: &[String]) -> Result<Self, SensorError> {
         Self::start_object(OBJECT, None, agent_names)
     }
 
-    /// The same with what an earlier process pinned in `pins`: its tables hold, and its programs are replaced without a
-    /// moment in which none is attached. Call [`Attached::keep`] once the tables are filled.
+    /// Starts with what an earlier process pinned in `pins`: its tables remain in force, and its programs are replaced
+    /// so that one is attached at any time. Call [`Attached::keep`] once the tables are filled.
     ///
     /// # Errors
-    /// As [`Sensor::start`]. What was pinned is in force then as before.
+    /// Returns the errors of [`Sensor::start`]. What was pinned remains in force then.
     pub fn resume(pins: PinDirectory, agent_names: &[String]) -> Result<Self, SensorError> {
         Self::start_object(OBJECT, Some(pins), agent_names)
     }
 
-    /// The same with an object of the caller's.
+    /// Starts with another object.
     ///
     /// # Errors
-    /// As [`Sensor::start`], and where the object is for another ABI.
+    /// Returns the errors of [`Sensor::start`], and an error if the object has another ABI.
     pub fn start_object(
         object: &[u8],
         pins: Option<PinDirectory>,
@@ -204,7 +206,7 @@ impl Sensor {
             last_beat: pulse.last(),
         });
         let (attached, overlap) = Attached::attach(ebpf, root, copies, pins, set)?;
-        // Last: a start that fails changes nothing of what an earlier process left.
+        // This comes last, so that a failed start changes nothing that an earlier process left.
         agents.replace(agent_names).map_err(SensorError::Agents)?;
         Ok(Self {
             rings: Rings::new(processes, connections, positions, overlap),
@@ -223,7 +225,7 @@ impl Sensor {
     }
 }
 
-/// Another descriptor of a map of the object.
+/// Returns another descriptor of a map of the object.
 pub(super) fn descriptor(ebpf: &Ebpf, name: &str) -> Result<OwnedFd, SensorError> {
     let absent = || SensorError::Abi {
         what: format!("map `{name}`"),
@@ -273,14 +275,14 @@ pub struct Attached {
     root: CgroupRoot,
     links: Links,
     gaps: Vec<Gap>,
-    /// Every map that has a name.
+    /// All maps with a name.
     maps: Vec<(String, OwnedFd)>,
     pins: Option<PinDirectory>,
-    /// The set that is pinned already.
+    /// The set in which everything is pinned, if it is.
     set: Option<PinnedSet>,
 }
 
-/// A program that the kernel refuses, while the others work.
+/// A program that the kernel refused, while the others work.
 #[derive(Debug)]
 pub struct Gap {
     /// The part of the enforcement that is missing.
@@ -309,7 +311,7 @@ impl Attached {
         pins: Option<PinDirectory>,
         set: Option<PinnedSet>,
     ) -> Result<(Self, Option<Overlap>), SensorError> {
-        // All are loaded before the first takes the place of another.
+        // All are loaded before the first one replaces an earlier program.
         let mut gaps = Vec::new();
         let mut loaded = Vec::new();
         for entry in &PROGRAMS {
@@ -347,11 +349,12 @@ impl Attached {
         Ok((attached, overlap))
     }
 
-    /// Has everything stay in the kernel when this process ends, in the place of what earlier processes pinned. Nothing
-    /// happens where there is no directory for it.
+    /// Pins everything, in place of what earlier processes pinned, so that it stays in the kernel when this process
+    /// ends. Does nothing if there is no directory.
     ///
     /// # Errors
-    /// Returns an error if something cannot be pinned; what others pinned holds beside this process's programs then.
+    /// Returns an error if something cannot be pinned; what earlier processes pinned remains in force besides this
+    /// process's programs then.
     pub fn keep(&mut self) -> Result<(), PinError> {
         let Some(pins) = &self.pins else { return Ok(()) };
         if let Some((_, holds)) = self.maps.iter().find(|(name, _)| name == "HOLDS") {
@@ -376,12 +379,12 @@ impl Attached {
         Ok(())
     }
 
-    /// Returns whether there is a directory in which everything can stay.
+    /// Returns whether there is a directory for pins.
     pub const fn can_keep(&self) -> bool {
         self.pins.is_some()
     }
 
-    /// Returns the directory in which everything stays when this process ends; `None` where nothing does.
+    /// Returns the directory in which everything is pinned; `None` if nothing is.
     pub fn kept_in(&self) -> Option<&PinDirectory> {
         self.set.as_ref().and(self.pins.as_ref())
     }
@@ -401,7 +404,7 @@ impl Attached {
         &self.root
     }
 
-    /// Instructions the verifier walked through for each program; `None` before 5.16.
+    /// Returns the number of instructions that the verifier processed for each program; `None` before Linux 5.16.
     pub fn verified_instructions(&self) -> impl Iterator<Item = (&str, Option<u32>)> {
         self.ebpf.programs().map(|(name, program)| {
             (
@@ -414,12 +417,12 @@ impl Attached {
         })
     }
 
-    /// Returns the number of runs of `program` and their total time, for the time in which the kernel kept
-    /// such statistics (`BPF_ENABLE_STATS`, from 5.8).
+    /// Returns the number of runs of `program` and their total time, for the time in which the kernel kept such
+    /// statistics (`BPF_ENABLE_STATS`, from 5.8).
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such program, or the kernel does not tell.
+    /// Returns an error if there is no such program, or the kernel does not report it.
     pub fn runs(&self, program: &str) -> io::Result<(u64, Duration)> {
         let program = self
             .ebpf
@@ -431,10 +434,10 @@ impl Attached {
 }
 
 impl Entry {
-    /// The gap that its failure leaves.
+    /// Returns the gap that the failure of this program leaves.
     ///
     /// # Errors
-    /// Returns the failure where nothing works without it.
+    /// Returns `error` if nothing works without the program.
     fn gap(&self, error: SensorError) -> Result<Gap, SensorError> {
         match self.loss {
             Some((component, consequence)) => Ok(Gap {
@@ -447,7 +450,7 @@ impl Entry {
     }
 }
 
-/// Has the verifier take a program.
+/// Loads a program into the kernel, where the verifier checks it.
 pub(super) fn load(ebpf: &mut Ebpf, name: &'static str) -> Result<OwnedFd, SensorError> {
     let program = ebpf.program_mut(name).ok_or_else(|| SensorError::Abi {
         what: format!("program `{name}`"),
@@ -475,7 +478,7 @@ fn load_any(program: &mut Program) -> Result<(), ProgramError> {
     }
 }
 
-/// Attaches a program, in the place of the one that an earlier process attached and pinned.
+/// Attaches a program, in place of the one that an earlier process attached and pinned.
 fn attach(
     entry: &Entry,
     code: OwnedFd,
@@ -488,7 +491,7 @@ fn attach(
         Some(set) => set.link(name).map_err(failed)?,
         None => None,
     };
-    // Links of tracepoints take no other program.
+    // The program of a tracepoint's link cannot be replaced.
     let updated = pinned.filter(|link| {
         matches!(entry.hook, Hook::Cgroup(_)) && sys::update_link(link.as_fd(), code.as_fd()).is_ok()
     });

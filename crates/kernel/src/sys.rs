@@ -1,4 +1,4 @@
-//! The few system calls and casts of this sense without a safe wrapper.
+//! The few system calls and casts of this crate without a safe wrapper.
 
 #![expect(unsafe_code, reason = "no safe wrapper exists for what is here")]
 
@@ -36,7 +36,7 @@ pub(super) fn wait_for_running_programs() -> io::Result<()> {
     }
 }
 
-/// `struct file_handle` with the id of a file of kernfs, which the file systems of control groups are.
+/// `struct file_handle` with the id of a file in kernfs, on which the cgroup file systems are based.
 #[repr(C)]
 struct KernfsHandle {
     bytes: u32,
@@ -44,10 +44,10 @@ struct KernfsHandle {
     id: [u8; 8],
 }
 
-/// Opens a cgroup by its id, only to tell where it is. Needs `CAP_DAC_READ_SEARCH`.
+/// Opens a cgroup by its id, to find its path. Needs `CAP_DAC_READ_SEARCH`.
 ///
 /// # Errors
-/// Returns an error if the group is gone (`ESTALE`) or may not be opened.
+/// Returns an error if the cgroup was removed (`ESTALE`) or may not be opened.
 pub(super) fn open_cgroup(root: BorrowedFd<'_>, id: u64) -> io::Result<OwnedFd> {
     const FILEID_KERNFS: i32 = 0xfe;
     let mut handle = KernfsHandle {
@@ -65,7 +65,7 @@ pub(super) fn open_cgroup(root: BorrowedFd<'_>, id: u64) -> io::Result<OwnedFd> 
         )
     };
     match i32::try_from(opened) {
-        // SAFETY: a new descriptor, which nobody else has.
+        // SAFETY: a new descriptor, which has no other owner.
         Ok(number @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(number) }),
         Ok(_) | Err(_) => Err(io::Error::last_os_error()),
     }
@@ -80,10 +80,10 @@ pub(super) fn read_unaligned<T: Pod>(bytes: &[u8]) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// A type that owns the descriptor it shows.
+/// A type that owns the descriptor that it returns.
 ///
 /// # Safety
-/// The descriptor is the same and open for as long as the value lives.
+/// The descriptor must stay the same and open as long as the value lives.
 pub(super) unsafe trait OwnsDescriptor: AsRawFd {}
 
 // SAFETY: a ring owns the descriptor of its map.
@@ -91,17 +91,17 @@ unsafe impl OwnsDescriptor for RingBuf<MapData> {}
 // SAFETY: it owns such a ring.
 unsafe impl<T> OwnsDescriptor for EbpfLogger<T> {}
 
-/// A ring to be waited for in the runtime around this call.
+/// Registers a ring with the current runtime, so that it can be waited for.
 ///
 /// # Errors
-/// Returns an error if it cannot be waited for.
+/// Returns an error if the registration fails.
 pub(super) fn awaited<T: OwnsDescriptor>(ring: T) -> io::Result<AsyncFd<T>> {
     // SAFETY: by the trait's contract.
     let awaited = unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) };
     awaited.map_err(|error| error.into_parts().1)
 }
 
-/// The first bytes of `union bpf_attr`, as each command reads them: only those are passed on.
+/// The first bytes of `union bpf_attr` as each command reads them; only those are passed to the kernel.
 #[repr(C)]
 struct Object {
     path: u64,
@@ -135,7 +135,7 @@ struct Update {
 /// Pins a map, program or link at `path` in a BPF file system.
 ///
 /// # Errors
-/// Returns the kernel's answer.
+/// Returns the kernel's error.
 pub(super) fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     const BPF_OBJ_PIN: libc::c_int = 6;
     let path = c_string(path.as_os_str())?;
@@ -147,10 +147,10 @@ pub(super) fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     bpf(BPF_OBJ_PIN, &arguments).map(drop)
 }
 
-/// Opens what is pinned at `path`.
+/// Opens the object that is pinned at `path`.
 ///
 /// # Errors
-/// Returns the kernel's answer.
+/// Returns the kernel's error.
 pub(super) fn open_pinned(path: &Path) -> io::Result<OwnedFd> {
     const BPF_OBJ_GET: libc::c_int = 7;
     let path = c_string(path.as_os_str())?;
@@ -162,10 +162,11 @@ pub(super) fn open_pinned(path: &Path) -> io::Result<OwnedFd> {
     bpf(BPF_OBJ_GET, &arguments).and_then(owned)
 }
 
-/// Attaches a program to a cgroup, at the hook of this number (`enum bpf_attach_type`). Others may be attached beside it.
+/// Attaches a program to a cgroup, at the hook with this number (`enum bpf_attach_type`), in addition to other programs
+/// there.
 ///
 /// # Errors
-/// Returns the kernel's answer.
+/// Returns the kernel's error.
 pub(super) fn link_to_cgroup(
     program: BorrowedFd<'_>,
     cgroup: BorrowedFd<'_>,
@@ -184,7 +185,7 @@ pub(super) fn link_to_cgroup(
 /// Attaches a program to a raw tracepoint.
 ///
 /// # Errors
-/// Returns the kernel's answer.
+/// Returns the kernel's error.
 pub(super) fn link_to_tracepoint(program: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
     let name = c_string(OsStr::new(name))?;
@@ -196,10 +197,10 @@ pub(super) fn link_to_tracepoint(program: BorrowedFd<'_>, name: &str) -> io::Res
     bpf(BPF_RAW_TRACEPOINT_OPEN, &arguments).and_then(owned)
 }
 
-/// Puts another program in the place of the one that a link of a cgroup holds, in one step.
+/// Replaces the program of a cgroup's link atomically.
 ///
 /// # Errors
-/// Returns the kernel's answer: `ENOLINK` where the link is detached.
+/// Returns the kernel's error: `ENOLINK` if the link is detached.
 pub(super) fn update_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     const BPF_LINK_UPDATE: libc::c_int = 29;
     let arguments = Update {
@@ -240,7 +241,7 @@ fn c_string(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(io::Error::other)
 }
 
-/// `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME` in nanoseconds, as kernel programs read them.
+/// Returns `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME` in nanoseconds, as kernel programs read them.
 pub(super) fn clocks() -> (u64, u64) {
     let read = |clock| {
         let time = nix::time::clock_gettime(clock).unwrap_or_else(|_| nix::sys::time::TimeSpec::new(0, 0));

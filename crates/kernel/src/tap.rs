@@ -1,5 +1,5 @@
-//! The tap: what servers read from their standard input and write to their standard output, copied by programs of an object
-//! of its own. Nothing is pinned: dropping [`TapRing`] detaches everything.
+//! The tap: the standard input and output of servers, copied by programs in an object of its own. Nothing is pinned:
+//! dropping [`TapRing`] detaches everything.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,12 +35,13 @@ use super::{
 /// The object this binary was built with.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/mcpmon-tap"));
 
-/// Processes of one server that are tapped when it is told of; what they start from then on has a share of its own.
+/// Most processes of one server that are tapped at first; processes that they start later count against their user's
+/// share.
 const MAX_TOLD: usize = 16;
 
-/// Attempts to put an entry that the kernel makes or removes at the same moment.
+/// Attempts to write an entry that the kernel creates or removes at the same moment.
 const MAX_RACES: usize = 3;
-/// Flags of bpf(2) for an entry that must not be there yet, or must.
+/// Flags of bpf(2) for an entry that must not exist yet, or must exist.
 const BPF_NOEXIST: u64 = 1;
 const BPF_EXIST: u64 = 2;
 
@@ -54,16 +55,16 @@ const PROGRAMS: [(&str, &str); 3] = [
 /// The reason why nothing can be tapped.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
-    /// Kernel type information.
+    /// The kernel's type information cannot be used.
     #[error(transparent)]
     Btf(#[from] BtfError),
-    /// The object cannot be loaded at all.
+    /// The object cannot be loaded.
     #[error("failed to load the programs of the tap")]
     Load(#[source] aya::EbpfError),
     /// A map is missing.
     #[error(transparent)]
     Map(#[from] SensorError),
-    /// One program was refused.
+    /// A program was refused.
     #[error("failed to {step} the program `{program}` of the tap")]
     Program {
         /// Its name.
@@ -76,7 +77,7 @@ pub enum TapError {
     },
 }
 
-/// The side of a server that bytes went through.
+/// A direction of a server's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TapSide {
     /// The server read them.
@@ -95,18 +96,18 @@ impl TapSide {
     }
 }
 
-/// A part of what one call read or wrote.
+/// A part of the bytes that one call read or wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapPart<'r> {
     /// Nanoseconds since boot, suspended time included.
     pub time: u64,
     /// Number of the server instance.
     pub instance: u32,
-    /// Its side.
+    /// Their direction.
     pub side: TapSide,
-    /// The thread that called.
+    /// The calling thread.
     pub thread: u32,
-    /// Bytes of this side that were lost until then.
+    /// Number of earlier bytes in this direction that were lost.
     pub lost: u64,
     /// True if this is the last part of the call.
     pub is_last: bool,
@@ -115,7 +116,7 @@ pub struct TapPart<'r> {
 }
 
 impl<'r> TapPart<'r> {
-    /// A part from the bytes of a record; `None` where they are none.
+    /// Parses a record. Returns `None` if it is invalid.
     fn parse(record: &'r [u8]) -> Option<Self> {
         let head: TapRecord = sys::read_unaligned(record)?;
         let bytes = record.get(size_of::<TapRecord>()..)?;
@@ -145,7 +146,8 @@ pub enum StreamKind {
 }
 
 impl StreamKind {
-    /// The kernel's number of the file system that has all of this kind; `None` where none can be opened to ask it.
+    /// Returns the kernel's number of the file system with all streams of this kind. Returns `None` if no stream can be
+    /// opened to find out.
     fn device(self) -> Option<u32> {
         static PIPES: OnceLock<u32> = OnceLock::new();
         static SOCKETS: OnceLock<u32> = OnceLock::new();
@@ -174,7 +176,7 @@ impl StreamKind {
     }
 }
 
-/// The pipes or sockets that are a process's standard input and output.
+/// The pipes or sockets of a process's standard input and output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StandardStreams {
     input: TapFile,
@@ -182,7 +184,7 @@ pub struct StandardStreams {
 }
 
 impl StandardStreams {
-    /// Streams of one kind with these inodes; `None` where the process may open none to learn of them.
+    /// Returns streams of one kind with these inodes. Returns `None` if this process cannot open a stream of this kind.
     pub fn new(kind: StreamKind, input: u64, output: u64) -> Option<Self> {
         Some(Self {
             input: kind.file(input)?,
@@ -190,10 +192,11 @@ impl StandardStreams {
         })
     }
 
-    /// Those of a living process; `None` where it is gone, or where either is a terminal, a file or nothing.
+    /// Returns the streams of a living process. Returns `None` if the process has ended, or if one of the streams is a
+    /// terminal, a file or closed.
     pub fn of(pid: u32) -> Option<Self> {
         let stream = |descriptor: u32| {
-            // The link tells it: a look at the file itself could wait for the file's own filesystem.
+            // The link is enough: examining the file itself could block on the file's file system.
             let link = fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
             let (kind, number) = link.to_str()?.strip_suffix(']')?.split_once(":[")?;
             let kind = match kind {
@@ -213,7 +216,7 @@ impl StandardStreams {
 /// The ring of copies, with the attached programs.
 pub struct TapRing {
     ring: RingBuf<MapData>,
-    /// Holds the programs.
+    /// The attached programs; dropping this detaches them.
     _attached: Ebpf,
     malformed: u64,
 }
@@ -224,7 +227,7 @@ impl fmt::Debug for TapRing {
     }
 }
 
-/// The processes that are tapped. Clones share them.
+/// The tapped processes. Clones share them.
 #[derive(Clone)]
 pub struct TappedProcesses(Arc<Mutex<Tables>>);
 
@@ -242,10 +245,10 @@ impl fmt::Debug for TappedProcesses {
     }
 }
 
-/// Loads and attaches the programs. Nothing is tapped yet.
+/// Loads and attaches the programs. No process is tapped yet.
 ///
 /// # Errors
-/// Returns an error if the kernel has no functions to attach to, or refuses a program.
+/// Returns an error if the kernel lacks a tracepoint, or refuses a program.
 pub fn start() -> Result<(TapRing, TappedProcesses), TapError> {
     preflight::raise_memory_limit();
     let offsets = kernel_tap_offsets()?;
@@ -302,7 +305,7 @@ impl TapRing {
         }
     }
 
-    /// Hands over at most `limit` of the parts that are there; returns whether those were all.
+    /// Calls `take` with at most `limit` of the parts in the ring. Returns whether those were all.
     pub fn drain(&mut self, limit: usize, mut take: impl FnMut(TapPart<'_>)) -> bool {
         for _ in 0..limit {
             let Some(record) = self.ring.next() else {
@@ -316,17 +319,18 @@ impl TapRing {
         false
     }
 
-    /// Records that could not be parsed.
+    /// Returns the number of records that could not be parsed.
     pub const fn malformed(&self) -> u64 {
         self.malformed
     }
 }
 
 impl TappedProcesses {
-    /// Taps processes of a server of that user, and what they start from now on while the user's share lasts.
+    /// Taps processes of a server of that user, and processes that they start later, as long as the user's share is not
+    /// used up.
     ///
     /// # Errors
-    /// Returns an error if the kernel's tables have no room.
+    /// Returns an error if the kernel's tables are full.
     pub fn tap(
         &self,
         instance: u32,
@@ -369,8 +373,8 @@ impl TappedProcesses {
         Ok(())
     }
 
-    /// Taps a server no longer. Entries that processes of it inherited are of no effect without it; they go with the
-    /// process, because only the kernel counts them.
+    /// Stops tapping a server. Entries that its processes inherited have no effect without the server; they are removed
+    /// with the process, because only the kernel counts them.
     pub fn release(&self, instance: u32) {
         let mut tables = self.tables();
         let mut of_it = BTreeSet::new();
@@ -390,7 +394,8 @@ impl TappedProcesses {
         tables.forget_owners();
     }
 
-    /// Returns the processes of a server that are not tapped, for its user has too many, or all have.
+    /// Returns the number of processes of a server that are not tapped, because its user or all users together have too
+    /// many.
     pub fn left_out(&self, instance: u32) -> u64 {
         let input = TapSide::Input.stream(instance);
         self.tables()
@@ -399,21 +404,21 @@ impl TappedProcesses {
             .map_or(0, |count| count.left_out)
     }
 
-    /// Returns the bytes that went through one side of a server, and those of them that were not copied.
+    /// Returns the number of bytes in one direction of a server, and the number of those that were not copied.
     pub fn counted(&self, instance: u32, side: TapSide) -> (u64, u64) {
         let count = self.tables().counts.get(&side.stream(instance), 0);
         count.map_or((0, 0), |count| (count.bytes, count.lost))
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        // No step of ours leaves them half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the tables half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Tables {
-    /// Puts the entry of a process, whatever the kernel does with it meanwhile: what was inherited stays part of the share that it
-    /// was taken from.
+    /// Writes the entry of a process, although the kernel may change it at the same moment. An inherited entry still
+    /// counts against the share from which it was taken.
     fn put(&mut self, pid: u32, entry: TapEntry) -> Result<(), MapError> {
         let mut refused = Ok(());
         for _ in 0..MAX_RACES {
@@ -440,7 +445,7 @@ impl Tables {
         refused
     }
 
-    /// Lets go of users who have neither servers nor what their servers started.
+    /// Removes users who have neither servers nor processes that servers started.
     fn forget_owners(&mut self) {
         let owners: BTreeSet<u32> = self.owners.values().copied().collect();
         let known: Vec<(u32, u64)> = self.inherited.iter().flatten().collect();

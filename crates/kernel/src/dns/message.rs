@@ -1,4 +1,4 @@
-//! DNS messages from anybody, read as far as they can be read.
+//! DNS messages from untrusted senders, parsed as far as possible.
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
@@ -9,13 +9,13 @@ use hickory_resolver::proto::{
 };
 use mcpmon_policy::{HostName, network::followed::Answer};
 
-/// Records of an answer that are looked at: more do not fit into what is copied.
+/// Most records of an answer that are examined: more do not fit into the copied bytes.
 const MAX_RECORDS: usize = 512;
-/// Names that a name may stand for.
+/// Most aliases (CNAME) that are followed from a name.
 const MAX_ALIASES: usize = 16;
 
-/// The addresses that an answer of `server` has for the name that was asked for, by way of the names it stands for. `None`
-/// where the message is no answer to a question for addresses, or has none.
+/// Returns the addresses for the requested name in an answer of `server`, including those of its aliases. Returns
+/// `None` if the message does not answer a question for addresses, or has none.
 pub fn answer(message: &[u8], server: IpAddr) -> Option<Answer> {
     let mut decoder = BinDecoder::new(message);
     let header = Header::read(&mut decoder).ok()?;
@@ -40,7 +40,8 @@ pub fn answer(message: &[u8], server: IpAddr) -> Option<Answer> {
     })
 }
 
-/// The records up to the first that cannot be read: a client may read less strictly, and what comes before holds for it.
+/// Returns the records up to the first invalid one: a client may parse less strictly, and would accept these records
+/// too.
 fn records(decoder: &mut BinDecoder<'_>, count: usize) -> Vec<Record> {
     let read = |_| Record::read(decoder).ok();
     (0..count.min(MAX_RECORDS)).map_while(read).collect()
@@ -60,7 +61,7 @@ fn addresses(query: &Query, records: &[Record]) -> Vec<(IpAddr, Duration)> {
     asked.filter_map(address).collect()
 }
 
-/// The name with what it stands for, in whatever order the records come.
+/// Returns the name and its aliases, in whatever order the records come.
 fn names<'r>(asked: &'r Name, records: &'r [Record]) -> BTreeSet<&'r Name> {
     let mut names = BTreeSet::from([asked]);
     let mut last = asked;
@@ -135,7 +136,7 @@ mod tests {
         let mut message = encoded("evil.example", RecordType::A, &[("evil.example", "198.51.100.7")]);
         message[7] = 9;
         assert_eq!(told(&message), ["198.51.100.7"]);
-        // A pointer to itself.
+        // A compression pointer to itself.
         let at = u8::try_from(message.len()).expect("short");
         message.extend([0xc0, at, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4, 1, 2, 3, 4]);
         assert_eq!(told(&message), ["198.51.100.7"]);
@@ -165,7 +166,7 @@ mod tests {
             let place = place % message.len();
             message[place] = byte;
             if let Some(answer) = answer(&message, ip(SERVER)) {
-                // Whatever is read of it belongs to the name in its own question.
+                // Whatever is parsed of it belongs to the name in the question.
                 let asked = BinDecoder::new(&message);
                 let mut asked = asked.clone(12);
                 let name = Name::read(&mut asked).expect("a name that was read");
@@ -187,7 +188,7 @@ mod tests {
         })
     }
 
-    /// An answer with these records: a name with an address of it, or with the name it stands for.
+    /// An answer with these records: each has a name, and an address or alias of it.
     fn encoded(asked: &str, kind: RecordType, records: &[(&str, &str)]) -> Vec<u8> {
         let name = |text: &str| Name::from_ascii(format!("{text}.")).expect("a name");
         let mut message = Message::response(7, OpCode::Query);

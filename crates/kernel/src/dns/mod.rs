@@ -1,6 +1,6 @@
-//! Answers of DNS servers to processes of the host: the programs that copy them, and what is in them.
+//! Answers of DNS servers to processes of the host: the programs that copy them, and the parsed content.
 //!
-//! The programs are an object of their own, loaded while somebody wants answers and gone with their owner.
+//! The programs are in an object of their own, which is loaded while answers are wanted, and removed with its owner.
 
 mod message;
 
@@ -33,14 +33,14 @@ pub use self::message::answer;
 /// The object this binary was built with.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/mcpmon-dns"));
 
-/// The programs with the number of their hook in `enum bpf_attach_type`. The one for answers comes last: nobody waits for
-/// an answer before a question is noted.
+/// The programs, each with the number of its hook in `enum bpf_attach_type`. The program for answers is attached last:
+/// no answer is expected before a question was recorded.
 const PROGRAMS: [(&str, u32); 2] = [("dns_question", 1), ("dns_answer", 0)];
 
-/// Answers that are read before others get their turn.
+/// Answers that are read before other tasks get their turn.
 const BATCH: usize = 64;
 
-/// The copied answers to questions of the whole host. Dropping it detaches the programs.
+/// The copied answers to questions of the whole host. Dropping this detaches the programs.
 #[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
 pub struct AnswerTap {
     ring: AsyncFd<RingBuf<MapData>>,
@@ -50,22 +50,22 @@ pub struct AnswerTap {
     _links: Vec<OwnedFd>,
 }
 
-/// The reason why answers are not seen.
+/// The reason why answers cannot be seen.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
     /// The programs cannot be used.
     #[error(transparent)]
     Sensor(#[from] SensorError),
-    /// The ring cannot be waited for.
+    /// Waiting for the ring failed.
     #[error("failed to wait for answers of DNS servers")]
     Wait(#[source] io::Error),
-    /// The kernel does not take the names.
+    /// The kernel's table of names is full.
     #[error("failed to tell the kernel the names whose answers are followed: at most {MAX_NAMES} fit")]
     Names(#[source] MapError),
 }
 
 impl AnswerTap {
-    /// Loads the programs and attaches them at the root cgroup. Needs a runtime around it.
+    /// Loads the programs and attaches them to the root cgroup. Has to be called within a runtime.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses them.
@@ -92,10 +92,10 @@ impl AnswerTap {
         })
     }
 
-    /// Has answers for these names copied, and no others.
+    /// Sets the names whose answers are copied.
     ///
     /// # Errors
-    /// Returns an error if the kernel does not take one.
+    /// Returns an error if the kernel does not accept a name.
     pub fn follow(&mut self, names: &BTreeSet<HostName>) -> Result<(), TapError> {
         let wanted: BTreeSet<u64> = names.iter().map(|name| name_hash(name.as_str())).collect();
         let known: BTreeSet<u64> = self.followed.keys().filter_map(Result::ok).collect();
@@ -108,10 +108,10 @@ impl AnswerTap {
         Ok(())
     }
 
-    /// Waits for answers and returns them. Dropping the future loses none.
+    /// Waits for answers and returns them. Dropping the future loses no answer.
     ///
     /// # Errors
-    /// Returns an error if the ring cannot be waited for.
+    /// Returns an error if waiting for the ring fails.
     pub async fn answers(&mut self) -> Result<Vec<Answer>, TapError> {
         let mut ready = self.ring.readable_mut().await.map_err(TapError::Wait)?;
         let (found, is_all) = drain(ready.get_inner_mut());
@@ -121,7 +121,7 @@ impl AnswerTap {
         Ok(found)
     }
 
-    /// Returns the answers that are there, without waiting.
+    /// Returns the answers that are in the ring, without waiting.
     pub fn waiting(&mut self) -> Vec<Answer> {
         let mut all = Vec::new();
         loop {
@@ -133,7 +133,7 @@ impl AnswerTap {
         }
     }
 
-    /// Returns the number of answers for which there was no room.
+    /// Returns the number of answers that were lost because the ring was full.
     ///
     /// # Errors
     /// Returns an error if the counter cannot be read.
@@ -141,7 +141,7 @@ impl AnswerTap {
         self.count(DnsCounter::Lost)
     }
 
-    /// A counter, summed over CPUs.
+    /// Returns a counter, summed over CPUs.
     ///
     /// # Errors
     /// Returns an error if it cannot be read.
@@ -153,7 +153,8 @@ impl AnswerTap {
         Ok(values.iter().sum())
     }
 
-    /// Instructions that the verifier walked through for each program; `None` where the kernel does not tell.
+    /// Returns the number of instructions that the verifier processed for each program; `None` if the kernel does not
+    /// report it.
     pub fn verified_instructions(&self) -> impl Iterator<Item = (&str, Option<u32>)> {
         self.ebpf.programs().map(|(name, program)| {
             let info = program.info().ok();
@@ -161,7 +162,7 @@ impl AnswerTap {
         })
     }
 
-    /// Runs of each program and their time, while the kernel keeps such statistics.
+    /// Returns the number of runs of each program and their total time, while the kernel keeps such statistics.
     pub fn runs(&self) -> impl Iterator<Item = (&str, u64, Duration)> {
         self.ebpf.programs().filter_map(|(name, program)| {
             let info = program.info().ok()?;
@@ -170,7 +171,7 @@ impl AnswerTap {
     }
 }
 
-/// Addresses of this host's interfaces and of the DNS servers it uses, as far as they can be read.
+/// Returns the addresses of this host's interfaces and of its configured DNS servers, as far as they can be read.
 pub fn own_addresses() -> BTreeSet<IpAddr> {
     let interfaces = nix::ifaddrs::getifaddrs().into_iter().flatten();
     let own = interfaces.filter_map(|interface| {
@@ -186,7 +187,7 @@ pub fn own_addresses() -> BTreeSet<IpAddr> {
     own.chain(servers).collect()
 }
 
-/// Some of the answers in the ring, and whether that was all.
+/// Returns some of the answers in the ring, and whether those were all.
 fn drain(ring: &mut RingBuf<MapData>) -> (Vec<Answer>, bool) {
     let mut found = Vec::new();
     for _ in 0..BATCH {
@@ -198,7 +199,7 @@ fn drain(ring: &mut RingBuf<MapData>) -> (Vec<Answer>, bool) {
     (found, false)
 }
 
-/// An answer in the ring; `None` where it tells no address.
+/// Parses a record of the ring. Returns `None` if it contains no address.
 fn read(bytes: &[u8]) -> Option<Answer> {
     let record: AnswerRecord = read_unaligned(bytes)?;
     let message = bytes.get(size_of::<AnswerRecord>()..)?;

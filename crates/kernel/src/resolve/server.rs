@@ -23,7 +23,7 @@ pub(super) enum DnsReply {
 
 type Table = Arc<Mutex<BTreeMap<(String, u16), DnsReply>>>;
 
-/// Answers until it is dropped; a name it does not know does not exist.
+/// Answers until this is dropped. A name that is not in the table does not exist.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) address: SocketAddr,
@@ -40,7 +40,7 @@ impl Server {
         Self { address, table, task }
     }
 
-    /// Answers questions for the addresses of `name`: a text of addresses, by question.
+    /// Sets the answers to questions for the addresses of `name`, by record type.
     pub(super) fn answer(&self, name: &str, a: DnsReply, aaaa: DnsReply) {
         let mut table = self.table.lock().expect("no test panics in the table");
         table.insert((name.to_owned(), A), a);
@@ -54,7 +54,7 @@ impl Drop for Server {
     }
 }
 
-/// A reply with `addresses`, none of them for no record.
+/// Returns a reply with `addresses`; without any, the reply has no record.
 pub(super) fn with(addresses: &[&str]) -> DnsReply {
     let parse = |text: &&str| text.parse().expect("address");
     DnsReply::Addresses(addresses.iter().map(parse).collect())
@@ -100,7 +100,7 @@ fn respond(query: &[u8], table: &Table) -> Option<Vec<u8>> {
     Some(response)
 }
 
-/// The name of the first question, and where its type stands.
+/// Returns the name of the first question, and the position of its type.
 fn question_name(query: &[u8]) -> (String, usize) {
     let mut labels = Vec::new();
     let mut at = 12;

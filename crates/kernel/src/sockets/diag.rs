@@ -1,6 +1,6 @@
-//! Sockets of one network namespace, as `NETLINK_SOCK_DIAG` lists and ends them (sock_diag(7)).
+//! Sockets of one network namespace, listed and ended through `NETLINK_SOCK_DIAG` (sock_diag(7)).
 //!
-//! The crates that speak this protocol cannot end sockets (`SOCK_DESTROY`), and the few messages here have fixed sizes.
+//! The crates for this protocol cannot end sockets (`SOCK_DESTROY`), and the few messages here have fixed sizes.
 
 use std::{
     io,
@@ -16,11 +16,11 @@ use nix::sys::{
     time::{TimeVal, TimeValLike as _},
 };
 
-/// The longest time for an answer of the kernel, seconds.
+/// Time limit for an answer of the kernel, seconds.
 const PATIENCE: i64 = 5;
-/// Bytes of one answer that are read at a time; the kernel fills at most 32 KiB.
+/// Bytes of an answer that are read at a time; the kernel sends at most 32 KiB.
 const BUFFER: usize = 64 << 10;
-/// Sockets that are listed of one namespace, protocol and family at most.
+/// Most sockets that are listed for one namespace, protocol and family.
 pub(super) const MAX_SOCKETS: usize = 1 << 17;
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -42,8 +42,8 @@ const MESSAGE: usize = 72;
 /// Bytes of `struct inet_diag_sockid`.
 const IDENTITY: usize = 48;
 
-/// States of connections in which bytes may still pass: `ESTABLISHED`, `SYN_SENT`, `FIN_WAIT1`, `FIN_WAIT2`, `CLOSE_WAIT`,
-/// `LAST_ACK`, `CLOSING`. A connected datagram socket is in the first.
+/// States of connections that can still carry bytes: `ESTABLISHED`, `SYN_SENT`, `FIN_WAIT1`, `FIN_WAIT2`, `CLOSE_WAIT`,
+/// `LAST_ACK`, `CLOSING`. A connected datagram socket is in the first state.
 const OPEN_STATES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 /// `TCP_LISTEN`.
 const LISTEN: u8 = 10;
@@ -58,7 +58,7 @@ pub enum Protocol {
     Udp = 17,
 }
 
-/// The family of a socket, whatever addresses it uses.
+/// The family of a socket; its addresses may be of the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Family {
@@ -77,19 +77,19 @@ pub(super) struct ListedSocket {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) cookie: u64,
-    /// Inode in the file system of sockets; 0 where no process holds it.
+    /// Inode in the file system of sockets; 0 if no process holds the socket.
     pub(super) inode: u64,
     pub(super) traffic: Option<Traffic>,
-    /// As the kernel named it, to be named to it again.
+    /// The kernel's identification of the socket, for later requests.
     identity: [u8; IDENTITY],
 }
 
 /// Bytes that passed on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes of payload that were sent, each once.
+    /// Payload bytes that were sent, without retransmissions.
     pub sent: u64,
-    /// Bytes of payload that came.
+    /// Payload bytes that were received.
     pub received: u64,
 }
 
@@ -98,7 +98,7 @@ pub struct Traffic {
 pub(super) struct SocketLists(OwnedFd);
 
 impl SocketLists {
-    /// Opens those of the calling thread's namespace.
+    /// Opens the lists of the calling thread's namespace.
     pub(super) fn open() -> io::Result<Self> {
         let lists = socket(
             AddressFamily::Netlink,
@@ -107,15 +107,15 @@ impl SocketLists {
             SockProtocol::NetlinkSockDiag,
         )?;
         setsockopt(&lists, sockopt::ReceiveTimeout, &TimeVal::seconds(PATIENCE))?;
-        // The other side is the kernel, and nobody else may answer.
+        // Connected to the kernel, so that no other sender can answer.
         nix::sys::socket::connect(lists.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
         Ok(Self(lists))
     }
 
-    /// Calls `take` with every socket that is connected or listens.
+    /// Calls `take` with every socket that is connected or listening.
     ///
     /// # Errors
-    /// Returns the kernel's answer; `NotFound` where it has no list of this protocol.
+    /// Returns the kernel's error; `NotFound` if it has no list for this protocol.
     pub(super) fn each(
         &self,
         protocol: Protocol,
@@ -138,10 +138,10 @@ impl SocketLists {
         })
     }
 
-    /// The same socket as it is now; `None` where it has ended.
+    /// Reads the same socket again. Returns `None` if it has ended.
     ///
     /// # Errors
-    /// Returns the kernel's answer.
+    /// Returns the kernel's error.
     pub(super) fn again(&self, socket: &ListedSocket) -> io::Result<Option<ListedSocket>> {
         let request = request(socket.family, socket.protocol, u32::MAX, &socket.identity);
         self.ask(SOCK_DIAG_BY_FAMILY, NLM_F_ACK, &request)?;
@@ -156,19 +156,19 @@ impl SocketLists {
         }
     }
 
-    /// Ends a socket: its process and its peer get an error. False where it had ended.
+    /// Ends a socket: its process and its peer get an error. Returns false if it had ended already.
     ///
     /// # Errors
-    /// Returns the kernel's answer: `EOPNOTSUPP` without `CONFIG_INET_DIAG_DESTROY`.
+    /// Returns the kernel's error: `EOPNOTSUPP` without `CONFIG_INET_DIAG_DESTROY`.
     pub(super) fn destroy(&self, socket: &ListedSocket) -> io::Result<bool> {
         let request = request(socket.family, socket.protocol, u32::MAX, &socket.identity);
         self.destroy_what(&request)
     }
 
-    /// Makes sure that sockets can be ended, by the example of one that is not there.
+    /// Checks that the kernel can end sockets, with a request for one that does not exist.
     ///
     /// # Errors
-    /// As [`Self::destroy`].
+    /// Returns the errors of [`Self::destroy`].
     pub(super) fn can_destroy(&self, protocol: Protocol) -> io::Result<()> {
         let request = request(Family::V4 as u8, protocol, u32::MAX, &[0; IDENTITY]);
         self.destroy_what(&request).map(drop)
@@ -194,7 +194,7 @@ impl SocketLists {
         Ok(())
     }
 
-    /// Hands the body of each message to `take`, up to the end of the answer.
+    /// Calls `take` with the body of each message, up to the end of the answer.
     fn answers(&self, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER];
         let mut outcome = Ok(());
@@ -207,11 +207,11 @@ impl SocketLists {
                 let (kind, body, next) = split(rest)?;
                 rest = next;
                 match kind {
-                    // An error that ends a list is told in its last message.
+                    // If a list ends with an error, its last message contains the error.
                     NLMSG_DONE if body.len() >= 4 => return outcome.and_then(|()| error_of(body)),
                     NLMSG_DONE => return outcome,
                     NLMSG_ERROR => return outcome.and_then(|()| error_of(body)),
-                    // What is over the bound is read and dropped: the answer has to be read to its end.
+                    // After an error of `take`, messages are still read, because the answer has to be read to its end.
                     _ => outcome = outcome.and_then(|()| take(body)),
                 }
             }
@@ -219,7 +219,7 @@ impl SocketLists {
     }
 }
 
-/// One message: its kind, its body, and what follows.
+/// Splits one message off: returns its kind, its body, and the remaining bytes.
 fn split(bytes: &[u8]) -> io::Result<(u16, &[u8], &[u8])> {
     let length = number::<4>(bytes, 0).map(u32::from_ne_bytes);
     let length = length.and_then(|length| usize::try_from(length).ok());
@@ -252,21 +252,21 @@ fn malformed(fault: &str) -> io::Error {
     )
 }
 
-/// `struct inet_diag_req_v2`.
+/// Builds a `struct inet_diag_req_v2`.
 fn request(family: u8, protocol: Protocol, states: u32, identity: &[u8; IDENTITY]) -> [u8; REQUEST] {
     const WITH_INFO: u8 = 1 << (INET_DIAG_INFO - 1);
     let mut request = [0; REQUEST];
     request[..4].copy_from_slice(&[family, protocol as u8, WITH_INFO, 0]);
     request[4..8].copy_from_slice(&states.to_ne_bytes());
     request[8..].copy_from_slice(identity);
-    // Of any cookie, where none is given.
+    // Without a cookie, the request matches any.
     if identity[40..] == [0; 8] {
         request[48..].fill(0xff);
     }
     request
 }
 
-/// `struct inet_diag_msg` with its attributes; `None` where it makes no sense.
+/// Parses a `struct inet_diag_msg` with its attributes. Returns `None` if it is invalid.
 fn parse(protocol: Protocol, body: &[u8]) -> Option<ListedSocket> {
     let [family, state] = number::<2>(body, 0)?;
     let identity = number::<IDENTITY>(body, 4)?;
@@ -297,7 +297,7 @@ fn address(family: u8, octets: [u8; 16]) -> Option<IpAddr> {
     }
 }
 
-/// The content of an attribute.
+/// Returns the content of an attribute.
 fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     const ATTRIBUTE: usize = 4;
     loop {
@@ -310,7 +310,8 @@ fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// `tcpi_bytes_sent` without `tcpi_bytes_retrans`, and `tcpi_bytes_received`; of datagrams there is none.
+/// Returns `tcpi_bytes_sent` without `tcpi_bytes_retrans`, and `tcpi_bytes_received`; datagram sockets have no such
+/// counts.
 fn traffic(information: &[u8]) -> Option<Traffic> {
     let value = |at| number::<8>(information, at).map(u64::from_ne_bytes);
     Some(Traffic {

@@ -1,4 +1,5 @@
-//! Open connections of the host: listed in every network namespace, with the processes that hold them, and ended.
+//! Open connections of the host: they are listed in every network namespace, with the processes that hold them, and can
+//! be ended.
 
 mod diag;
 mod namespaces;
@@ -19,54 +20,55 @@ use self::{
 
 /// Name of the threads that list and end sockets.
 pub const THREAD: &str = "sockets";
-/// Descriptors of one process that are looked at.
+/// Most descriptors of one process that are examined.
 const MAX_DESCRIPTORS: usize = 1 << 16;
-/// Sockets that one look gives back.
+/// Most sockets that one survey returns.
 const MAX_FOUND: usize = 1 << 14;
 
 /// An open connection, or a datagram socket that is connected.
 #[derive(Clone, Debug)]
 pub struct OpenSocket {
-    /// The kernel's number of it, unique on this host until it reboots.
+    /// The kernel's id of the socket, unique on this host until it reboots.
     pub cookie: u64,
     /// Its protocol.
     pub protocol: Protocol,
     /// Address on the other side.
     pub remote: SocketAddr,
-    /// The other side opened it: something listens at its own address.
+    /// True if the other side opened the connection: a socket is listening at the local address.
     pub is_answer: bool,
-    /// Those of the processes that were asked about which hold it.
+    /// The processes, among the surveyed ones, that hold the socket.
     pub holders: Vec<u32>,
     listed: ListedSocket,
     namespace: Arc<NetworkNamespace>,
 }
 
-/// The result of a look at all connections.
+/// The result of a survey of all connections.
 #[derive(Debug, Default)]
 pub struct SocketSurvey {
-    /// The connections that were wanted.
+    /// The wanted connections.
     pub sockets: Vec<OpenSocket>,
-    /// The parts of the host that could not be looked at, each with the reason.
+    /// The parts of the host that could not be examined, each with the reason.
     pub faults: BTreeSet<String>,
 }
 
 /// The outcome of ending a connection.
 #[derive(Debug)]
 pub enum Ending {
-    /// It was ended; until then it had carried so much, where its protocol counts that.
+    /// It was ended. The bytes that it carried are given if its protocol counts them.
     Ended(Option<Traffic>),
-    /// It had ended before.
+    /// It had ended already.
     Gone,
-    /// It goes on.
+    /// It was not ended.
     Failed(io::Error),
 }
 
-/// Looks at every connection of the host, in all network namespaces in which a process lives, and finds which of these
-/// processes hold it. Gives back those that are `wanted`.
+/// Lists the connections of the host in all network namespaces with processes, and finds which of `processes` hold
+/// them. Returns those that are `wanted`.
 pub fn survey(processes: &BTreeSet<u32>, wanted: impl Fn(&OpenSocket) -> bool + Send) -> SocketSurvey {
     apart(move || {
         let mut survey = SocketSurvey::default();
-        // Before the lists: a socket that is passed on meanwhile is found with one of the two.
+        // Read before the lists, so that a socket that is passed to another process meanwhile is found with one of the
+        // two.
         let holders = holders(processes);
         match NetworkNamespace::all(processes) {
             Ok((namespaces, is_cut)) => {
@@ -95,7 +97,7 @@ pub fn survey(processes: &BTreeSet<u32>, wanted: impl Fn(&OpenSocket) -> bool + 
     })
 }
 
-/// Ends connections, and tells for each what happened.
+/// Ends connections, and returns the outcome for each.
 pub fn end(sockets: &[OpenSocket]) -> Vec<Ending> {
     let ended = apart(|| {
         let mut endings = Vec::new();
@@ -118,10 +120,10 @@ pub fn end(sockets: &[OpenSocket]) -> Vec<Ending> {
     })
 }
 
-/// Makes sure that this kernel ends connections.
+/// Checks that this kernel can end connections.
 ///
 /// # Errors
-/// Returns the reason why it does not, with the remedy.
+/// Returns the reason why it cannot, with the remedy.
 pub fn can_end() -> io::Result<()> {
     let lists = SocketLists::open()?;
     for protocol in [Protocol::Tcp, Protocol::Udp] {
@@ -132,7 +134,7 @@ pub fn can_end() -> io::Result<()> {
     Ok(())
 }
 
-/// In a thread of its own, which ends with the work: it may enter other namespaces.
+/// Runs `work` in a thread of its own, which may enter other namespaces, because it ends with the work.
 fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let builder = thread::Builder::new().name(THREAD.to_owned());
@@ -151,7 +153,7 @@ fn end_one(lists: &SocketLists, socket: &ListedSocket) -> Ending {
             Ok(None) => return Ending::Gone,
             Err(error) => return failed(error),
         },
-        // The kernel looks for one of these with its addresses exchanged, and counts nothing.
+        // The kernel looks datagram sockets up with their addresses exchanged, and counts no bytes for them.
         Protocol::Udp => None,
     };
     match lists.destroy(socket) {
@@ -218,14 +220,14 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Returns whether something listens at an address, or at all addresses.
+/// Returns whether a socket is listening at an address, or at all addresses.
 fn is_listened_at(listening: &BTreeSet<SocketAddr>, local: SocketAddr) -> bool {
     let unspecified: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
     let at = |ip| listening.contains(&SocketAddr::new(ip, local.port()));
     at(local.ip().to_canonical()) || unspecified.into_iter().any(at)
 }
 
-/// Finds the processes of sockets that none of those holds which were asked about.
+/// Finds the holders of sockets that none of the surveyed processes holds.
 fn name_others(survey: &mut SocketSurvey) {
     let is_unknown = |socket: &OpenSocket| socket.holders.is_empty() && socket.listed.inode != 0;
     if !survey.sockets.iter().any(is_unknown) {
@@ -258,11 +260,11 @@ fn explain(protocol: Protocol, error: &io::Error) -> io::Error {
     io::Error::other(format!("{name} connections cannot be ended: {error}{remedy}"))
 }
 
-/// The sockets that processes hold, by inode.
+/// Returns the sockets that processes hold, by inode.
 fn holders(processes: &BTreeSet<u32>) -> BTreeMap<u64, Vec<u32>> {
     let mut holders: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     for process in processes {
-        // One that has ended holds nothing.
+        // A process that has ended holds nothing.
         let descriptors = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten();
         let targets = descriptors
             .take(MAX_DESCRIPTORS)
