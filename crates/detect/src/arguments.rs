@@ -6,9 +6,10 @@ use mcpmon_model::RawJson;
 
 use super::walk::{self, Part, Scalar, Step};
 
-/// Keys and values of one call that are kept.
+/// Most keys and values of one call that are kept.
 pub const MAX_ARGUMENTS: usize = 1 << 17;
-/// Steps of all their paths, long names counted as several: deep nesting would make memory quadratic.
+/// Most steps of all their paths together, where a long name counts as several: deep nesting would make memory
+/// quadratic.
 const MAX_STEPS: usize = 1 << 19;
 /// Bytes of a name that count as one step.
 const STEP: usize = 64;
@@ -50,8 +51,8 @@ pub struct Argument<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Walks the arguments of a call. The text is trusted to be valid. Of more than can be kept the first ones are:
-    /// see [`Self::is_cut`].
+    /// Walks the arguments of a call, whose text is trusted to be valid. Keeps the first keys and values up to the
+    /// limit, see [`Self::is_cut`].
     pub fn walk(json: RawJson<'a>) -> Self {
         let mut arguments = Self::default();
         let mut room = MAX_STEPS;
@@ -83,12 +84,13 @@ impl<'a> Arguments<'a> {
         arguments
     }
 
-    /// Returns whether there is more than was kept. What nobody looked at must not go on.
+    /// Returns whether there were more keys and values than are kept. A call must not pass with some that were not
+    /// inspected.
     pub const fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Every key and value, a key before what it names.
+    /// Returns every key and value; a key comes before its value.
     pub fn iter(&self) -> impl Iterator<Item = Argument<'_>> {
         self.entries.iter().map(|entry| Argument {
             steps: &self.steps[entry.way.clone()],
@@ -138,12 +140,12 @@ impl<'a> Argument<'a> {
         self.around() == other.around()
     }
 
-    /// The way to the object, or to the list, that it is in; `None` at the root.
+    /// Returns the path of the object or list that contains the argument; `None` at the root.
     pub(super) fn around(&self) -> Option<&'a [Step<'a>]> {
         self.steps.split_last().map(|(_, around)| around)
     }
 
-    /// Names of the members on the way, outermost first; a key's own is the last.
+    /// Returns the names of the members on the path, outermost first; the own name of a key is the last.
     pub fn members(&self) -> impl DoubleEndedIterator<Item = &'a str> + use<'a> {
         self.steps.iter().filter_map(|step| match step {
             Step::Member(name) => Some(name.as_ref()),
@@ -151,7 +153,7 @@ impl<'a> Argument<'a> {
         })
     }
 
-    /// Name of the member it is the value of, or an item of; empty at the root.
+    /// Returns the name of the member whose value, or an item of whose value, it is; empty at the root.
     pub fn name(&self) -> &'a str {
         self.members().next_back().unwrap_or_default()
     }

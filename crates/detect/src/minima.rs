@@ -1,20 +1,21 @@
 //! Minima: positions of the smallest stretches of a text.
 //!
-//! Written so that the compiler makes vectors of it.
+//! The code is written so that the compiler vectorises it.
 
-/// Places that [`lowest`] tells apart.
+/// Most positions that [`lowest`] distinguishes.
 pub(super) const MAX_PLACES: usize = 1 << 18;
 /// Bytes of a stretch.
 pub(super) const STRETCH: usize = 24;
 /// Bytes of a gram of a stretch.
 const LANE: usize = size_of::<u32>();
 const FACTOR: u32 = 0x9e37_79b1;
-/// Windows that are gone through together: what is told of them stays in the fastest cache.
+/// Windows that are processed together, so that their orders stay in the fastest cache.
 const TOGETHER: usize = 1024;
-/// The factor of the last gram of a stretch, each having that of the one before times [`FACTOR`]: all bytes of a stretch
-/// count, or in a row of equal letters every place would be the smallest one of its window.
+/// The factor of the last gram of a stretch. Each gram has the factor of the one before times [`FACTOR`], so that all
+/// bytes of a stretch count: otherwise, in a row of equal letters, every position would be the smallest one of its
+/// window.
 const LAST_FACTOR: u32 = FACTOR.wrapping_pow((STRETCH / LANE) as u32);
-/// What undoes [`FACTOR`].
+/// The inverse of [`FACTOR`].
 const INVERSE: u32 = {
     let mut inverse = FACTOR;
     let mut bits = 3;
@@ -24,11 +25,11 @@ const INVERSE: u32 = {
     }
     inverse
 };
-/// The bits of an order that are the place of the stretch.
+/// The bits of an order that contain the position of the stretch.
 const PLACE: u32 = MAX_PLACES as u32 - 1;
 
-/// Returns the positions of the smallest of that many stretches in a row, by an order without meaning; of equal ones, the
-/// first. Each position occurs once, in order, of the first [`MAX_PLACES`].
+/// Returns the positions of the smallest stretch in each window of `window` stretches, by an arbitrary order; of equal
+/// ones, the first. Each position occurs once, ascending, among the first [`MAX_PLACES`].
 pub(super) fn lowest(text: &[u8], window: usize) -> Vec<u32> {
     let count = (text.len() + 1).saturating_sub(STRETCH).min(MAX_PLACES);
     let window = window.clamp(1, count.max(1));
@@ -36,7 +37,7 @@ pub(super) fn lowest(text: &[u8], window: usize) -> Vec<u32> {
     let mut places = Vec::with_capacity(windows.min(2 * windows / window + TOGETHER));
     let room = windows.min(TOGETHER) + window;
     let (mut orders, mut spare) = (vec![0; room], vec![0; room]);
-    // No smallest one is this: of equal stretches the first is smaller than the last one there is.
+    // No smallest order has this value: of equal stretches the first is smaller than the last possible one.
     let mut before = u32::MAX;
     for start in (0..windows).step_by(TOGETHER) {
         let here = TOGETHER.min(windows - start);
@@ -51,12 +52,13 @@ pub(super) fn lowest(text: &[u8], window: usize) -> Vec<u32> {
     places
 }
 
-/// The order of each stretch, which ends with its place: of two that are alike the first is the smaller one.
+/// Computes the order of each stretch, which ends with its position, so that the first of equal stretches is the
+/// smallest.
 fn order(text: &[u8], start: u32, orders: &mut [u32]) {
     for (order, stretch) in orders.iter_mut().zip(text.windows(STRETCH)).take(LANE) {
         *order = hash(stretch);
     }
-    // A gram further on there is one gram less at the front, and one more at the end.
+    // One gram further, the first gram is removed, and another one is added at the end.
     let moves = text.windows(STRETCH + LANE);
     for (place, bytes) in (LANE..orders.len()).zip(moves) {
         let (gone, come) = (gram(bytes), gram(&bytes[STRETCH..]));
@@ -69,7 +71,7 @@ fn order(text: &[u8], start: u32, orders: &mut [u32]) {
     }
 }
 
-/// The sum of a stretch's grams, each times its factor.
+/// Returns the sum of a stretch's grams, each times its factor.
 fn hash(stretch: &[u8]) -> u32 {
     let add = |hash: u32, bytes: &[u8]| hash.wrapping_add(gram(bytes)).wrapping_mul(FACTOR);
     stretch.rchunks_exact(LANE).fold(0, add)
@@ -79,11 +81,12 @@ fn gram(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |gram| u32::from_le_bytes(*gram))
 }
 
-/// For each the smallest one of the window that begins with it, where it has a whole one; the first is none.
+/// Returns for each order the smallest one of the window that begins with it, if it has a whole window; the first order
+/// is only a predecessor.
 fn smallest<'o>(mut orders: &'o mut [u32], mut spare: &'o mut [u32], window: usize) -> &'o mut [u32] {
     let mut reached = 1;
     while reached < window {
-        // Twice as far, or as far as is left.
+        // Twice as far, or as far as the window reaches.
         let further = reached.min(window - reached);
         let both = orders.iter().zip(&orders[further..]);
         for (smaller, (one, other)) in spare.iter_mut().zip(both) {
@@ -95,9 +98,9 @@ fn smallest<'o>(mut orders: &'o mut [u32], mut spare: &'o mut [u32], window: usi
     orders
 }
 
-/// Adds the places of these orders but the first, without what stands before it already.
+/// Adds the positions of these orders except the first, skipping those equal to their predecessor.
 fn keep(orders: &[u32], places: &mut Vec<u32>) {
-    // Whether one is another than the one before can hardly be foreseen: each is written, and the next one over it.
+    // Equality with the predecessor can hardly be predicted: each position is written, and overwritten if it was equal.
     let mut end = places.len();
     places.resize(end + orders.len() - 1, 0);
     for pair in orders.windows(2) {

@@ -1,4 +1,4 @@
-//! Agent session of a wrapped server: one agent's process tree.
+//! The agent session of a wrapped server: the process tree of one agent.
 
 use mcpmon_model::{Digest, ProcessId, SESSION_ROOT, SessionId};
 
@@ -13,19 +13,19 @@ const MAX_NAME: usize = 64;
 /// The session of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// The same for every server of the session.
+    /// The id, which is the same for every server of the session.
     pub id: SessionId,
-    /// Command name of its root; where that is `mcpmon run`, of the agent below it.
+    /// Command name of its root or, if that is `mcpmon run`, of the agent below it.
     pub agent: String,
 }
 
-/// The session of a process, from its ancestors, nearest first; `None` where it has none.
+/// Returns the session of a process, from its ancestors, nearest first; `None` if it has none.
 ///
-/// Its root is the outermost `mcpmon run`, so that nothing below one is another session by calling itself that; without
-/// one the nearest known agent, else whoever started it past shells and launchers, else the outermost
-/// process that is known: the shell of a person. What the root is decides alone which session it is; `name`
-/// (`MCPMON_SESSION`) only makes it readable, so that a process gains nothing by the name of another session.
-/// `boot` tells this boot of the host from others.
+/// Its root is the outermost `mcpmon run`, so that a process below one cannot start another session by using that name.
+/// Without one the root is the nearest known agent, else the process that started the server through shells and
+/// launchers, else the outermost known process: the shell of a person. The root alone determines the session; `name`
+/// (`MCPMON_SESSION`) only makes the id readable, so that a process gains nothing by the name of another session.
+/// `boot` distinguishes this boot of the host from others.
 pub fn session(ancestors: &[Ancestor], name: Option<&str>, boot: &str) -> Option<Session> {
     let root = root(ancestors)?;
     let name = name.filter(|name| is_name(name));
@@ -38,7 +38,8 @@ pub fn session(ancestors: &[Ancestor], name: Option<&str>, boot: &str) -> Option
     })
 }
 
-/// The agent of a session with this root: `mcpmon run` is none, but a known one below it, else what it started.
+/// Returns the agent of a session with this root: for `mcpmon run` a known agent below it, else the program that it
+/// started.
 fn agent<'a>(ancestors: &'a [Ancestor], root: &'a Ancestor) -> &'a str {
     if root.comm != RUN_NAME {
         return &root.comm;
@@ -61,7 +62,7 @@ fn root(ancestors: &[Ancestor]) -> Option<&Ancestor> {
         let process = starter(ancestors)?;
         ancestors.iter().find(|ancestor| ancestor.process == process)
     };
-    // The first process of a system starts everybody's servers.
+    // The first process of a system starts the servers of all users.
     let outermost = || ancestors.iter().rev().find(|ancestor| ancestor.process.pid > 1);
     let person = || {
         let leads = |ancestor: &&Ancestor| ancestor.terminal == Terminal::Leader;
@@ -73,7 +74,7 @@ fn root(ancestors: &[Ancestor]) -> Option<&Ancestor> {
         .or_else(outermost)
 }
 
-/// Returns whether a session can be called so: 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
+/// Returns whether `name` is valid for a session: 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
 pub fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
         && name
@@ -81,7 +82,7 @@ pub fn is_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// A command name as part of an id: a process can call itself anything.
+/// Returns a command name as part of an id; a process can choose any name.
 fn label(comm: &str) -> String {
     let keep = |c: char| match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '.' | '_' => c,

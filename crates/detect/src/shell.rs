@@ -1,26 +1,26 @@
-//! Shell lines in simple commands: words without their quotes, and where redirections lead. One lexer serves those who
-//! ask which programs a line runs, and those who ask which files it touches.
+//! Shell lines, split into simple commands: words without their quotes, and targets of redirections. The same lexer
+//! serves the search for programs that a line runs, and for files that it touches.
 
 use std::{collections::HashMap, iter::Peekable, str::Chars};
 
-/// Stands for what a substitution would give.
+/// The text in place of the result of a substitution.
 pub(crate) const UNKNOWN: &str = "$()";
-/// Words of one command that are kept.
+/// Most words of one command that are kept.
 const MAX_WORDS: usize = 1 << 16;
 /// Longest value of a variable that is kept: a path.
 const MAX_VALUE: usize = 4096;
-/// Bytes that variables of one line may expand to.
+/// Most bytes to which the variables of one line may expand.
 const MAX_EXPANDED: usize = 1 << 20;
-/// Variables that are kept.
+/// Most variables that are kept.
 const MAX_VARIABLES: usize = 64;
 
-/// The treatment of what a shell would put in for a word.
+/// The treatment of expansions in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expansion {
-    /// It stays as it is written.
+    /// An expansion stays as written.
     Kept,
-    /// Variables that the line sets are put in, and substitutions are read as lines within, with [`UNKNOWN`] in their
-    /// place.
+    /// Variables that the line sets are replaced by their values; substitutions are read as nested lines, and replaced
+    /// by [`UNKNOWN`].
     Read,
 }
 
@@ -29,9 +29,9 @@ pub(crate) enum Expansion {
 pub(crate) struct Word {
     /// Its text.
     pub(crate) text: String,
-    /// Some of it was quoted, so it is no keyword and no number of a descriptor.
+    /// True if some of it was quoted, so that it is no keyword and no number of a descriptor.
     pub(crate) quoted: bool,
-    /// None of it was in single quotes, so a `$` in it expands.
+    /// True if none of it was in single quotes, so that a `$` in it expands.
     pub(crate) expands: bool,
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct Word {
 pub(crate) struct Command {
     /// Its words, quotes removed.
     pub(crate) words: Vec<Word>,
-    /// The targets of its output.
+    /// The target files of its output.
     pub(crate) outputs: Vec<String>,
-    /// The sources of its input.
+    /// The source files of its input.
     pub(crate) inputs: Vec<String>,
     /// Its here-document.
     pub(crate) document: String,
@@ -53,7 +53,7 @@ pub(crate) struct Command {
 pub(crate) struct Script {
     /// The simple commands, in order.
     pub(crate) commands: Vec<Command>,
-    /// The lines within: what substitutions run.
+    /// The nested lines that substitutions run.
     pub(crate) nested: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ struct Lexer<'a> {
     documents: Vec<(String, bool)>,
     variables: HashMap<String, String>,
     expanded: usize,
-    /// True if a word of the command at hand is none that may stand before an assignment.
+    /// True if a word of the current command cannot come before an assignment.
     runs: bool,
 }
 
@@ -181,7 +181,7 @@ impl Lexer<'_> {
         self.nested("`", inner, "`");
     }
 
-    /// A substitution: what it runs is read, what it gives is not known.
+    /// Reads a substitution: its line is read, its result is unknown.
     fn nested(&mut self, open: &str, inner: String, close: &str) {
         match self.expansion {
             Expansion::Kept => [open, &inner, close]
@@ -252,7 +252,7 @@ impl Lexer<'_> {
         inner
     }
 
-    /// `$'…'`: escapes as in C.
+    /// Reads `$'…'`, with escapes as in C.
     fn c_quotes(&mut self) {
         self.word().quoted = true;
         while let Some(c) = self.rest.next() {
@@ -290,11 +290,11 @@ impl Lexer<'_> {
     }
 
     fn redirection(&mut self, direction: char) {
-        // The digits in front are a descriptor: `2>file`.
+        // The digits before it are a descriptor: `2>file`.
         let is_number = |word: &mut Word| !word.quoted && word.text.bytes().all(|byte| byte.is_ascii_digit());
         self.word.take_if(is_number);
         self.end_word();
-        // In a line that is not expanded, the command of a process substitution is one like the others.
+        // In a line that is not expanded, the command of a process substitution counts as an ordinary one.
         if self.expansion == Expansion::Read && self.rest.next_if_eq(&'(').is_some() {
             let inner = self.until_parenthesis();
             return self.nested("(", inner, ")");
@@ -332,7 +332,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// `F=~/.bashrc; … >> $F`
+    /// Notes an assignment: `F=~/.bashrc; … >> $F`.
     fn assign(&mut self, word: &str) {
         if let Some((name, value)) = word.split_once('=')
             && value.len() <= MAX_VALUE
@@ -356,7 +356,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// The bodies of here-documents begin after the line that announces them.
+    /// Reads the bodies of here-documents, which begin after the line that announces them.
     fn read_documents(&mut self) {
         for (end, indented) in std::mem::take(&mut self.documents) {
             let mut body = String::new();

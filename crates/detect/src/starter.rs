@@ -1,43 +1,43 @@
-//! Starter of a server: the process past shells and launchers, but never the system itself.
+//! The starter of a server: its first ancestor that is no shell and no launcher, but never the system itself.
 
 use mcpmon_model::ProcessId;
 
 use super::agents::is_agent;
 use crate::tables::{self, WordList};
 
-/// A process on the way from a launch up to the first process of the system.
+/// An ancestor of a launched process, up to the first process of the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ancestor {
     /// The process.
     pub process: ProcessId,
     /// Its command name.
     pub comm: String,
-    /// Its part in a terminal.
+    /// Its role at a terminal.
     pub terminal: Terminal,
 }
 
 /// The role of a process at a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Terminal {
-    /// The process leads a terminal's session, as a shell does that was opened in it.
+    /// The process leads a terminal's session, like the shell that was opened in the terminal.
     Leader,
-    /// Anything else.
+    /// The process has any other role.
     #[default]
     Other,
 }
 
-/// Shells and launchers: they pass a start on, whoever asked for it.
+/// Shells and launchers, which only pass on the start of a server.
 static TRANSPARENT: WordList = tables::STARTER.list("starter", "transparent");
 
-/// The processes at which a climb ends without an agent: a process that starts everything else must not count
-/// as an agent, or the whole host would be one session. Terminals, desktops, sign-in, service managers,
-/// container runtimes; as `comm`, 15 bytes.
+/// The processes at which the search ends without an agent: a process that starts everything else must not count as an
+/// agent, or the whole host would be one session. Terminals, desktops, sign-in, service managers, container runtimes;
+/// as `comm`, 15 bytes.
 static SYSTEM: WordList = tables::STARTER.list("starter", "system");
 
-/// The agent among the ancestors of a launch, nearest first; `None` where a person or the system started it.
+/// Returns the agent among the ancestors of a launch, nearest first; `None` if a person or the system started it.
 ///
-/// A shell that leads the session of a terminal belongs to a person, whatever the terminal is called, unless a
-/// known agent opened it.
+/// A shell that leads the session of a terminal belongs to a person, whatever the terminal's name, unless a known agent
+/// opened it.
 pub fn starter(ancestors: &[Ancestor]) -> Option<ProcessId> {
     let position = ancestors
         .iter()
@@ -52,7 +52,7 @@ pub fn starter(ancestors: &[Ancestor]) -> Option<ProcessId> {
     (!is_system && !typed).then_some(first.process)
 }
 
-/// `npm exec foo` sets its command name to that text.
+/// Returns whether a process is a shell or launcher. `npm exec foo` sets its command name to that text.
 fn is_transparent(comm: &str) -> bool {
     let name = comm.trim_start_matches('-').split(' ').next().unwrap_or_default();
     TRANSPARENT.binary_search(&name).is_ok()

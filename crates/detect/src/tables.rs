@@ -1,4 +1,4 @@
-//! Sections of words that readers of names, paths, commands and arguments know: data, in `rules/tables/`.
+//! Word lists for the readers of names, paths, commands and arguments: data, in `rules/tables/`.
 
 use std::{collections::BTreeMap, ops::Deref, sync::OnceLock};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 /// The lists of one reader, by section and name.
 type Sections = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
-/// The lists of a file, read when one of them is first used.
+/// The lists of a file, which is read when one of them is first used.
 #[derive(Debug)]
 pub(crate) struct Table {
     text: &'static str,
@@ -22,7 +22,7 @@ impl Table {
         }
     }
 
-    /// A list of this section and name.
+    /// Returns the list of this section and name.
     pub(crate) const fn list(&'static self, section: &'static str, name: &'static str) -> WordList {
         WordList {
             table: self,
@@ -73,12 +73,12 @@ pub(crate) fn rows<T: Deserialize<'static>>(text: &'static str) -> Vec<T> {
         .row
 }
 
-/// Reads a text that is kept for good: a row is read once.
+/// Reads a text that is kept for the life of the process, because each row is read once.
 pub(crate) fn kept<'de, D: Deserializer<'de>>(text: D) -> Result<&'static str, D::Error> {
     Ok(String::deserialize(text)?.leak())
 }
 
-/// Reads words that stand in one text.
+/// Reads words that are in one text.
 pub(crate) fn words<'de, D: Deserializer<'de>>(text: D) -> Result<Vec<String>, D::Error> {
     let text = String::deserialize(text)?;
     Ok(text.split_whitespace().map(str::to_owned).collect())

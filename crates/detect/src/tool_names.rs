@@ -1,4 +1,4 @@
-//! Names and hints of tools that mislead: whoever reads a list takes the tool for another one, or for a harmless one.
+//! Misleading names and hints of tools: a reader of a list takes the tool for another one, or for a harmless one.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use mcpmon_model::{Category, Finding, Match, RawJson, Severity};
 use super::{category::words, meaning::looks};
 use crate::tables::{self, WordList};
 
-/// Tools of agents by names that say so: exact, for in another case they are ordinary words. Names that many servers
-/// use as well (`read_file`, `shell`, `glob`) are not among them.
+/// Tools of agents with specific names, compared exactly, because in another case they are ordinary words. Names that
+/// many servers use as well (`read_file`, `shell`, `glob`) are not among them.
 static CLIENT_TOOLS: WordList = tables::TOOL_NAMES.list("tool_names", "client_tools");
 
-/// The prefix by which clients call tools of MCP servers.
+/// The prefix of clients' names for tools of MCP servers.
 const CLIENT_PREFIX: &str = "mcp__";
 
-/// Words for what cannot be undone.
+/// Words for actions that cannot be undone.
 static DESTRUCTIVE: WordList = tables::TOOL_NAMES.list("tool_names", "destructive");
 
-/// Words at the beginning of the name of a tool that only tells of such a thing, or tries it.
+/// Words at the beginning of the name of a tool that only describes or tries such an action.
 static TELLING: WordList = tables::TOOL_NAMES.list("tool_names", "telling");
 
-/// Names of one list, by what people see in them.
+/// The names of one list, by their visible form.
 #[derive(Debug, Default)]
 pub struct ToolNames<'a>(BTreeMap<String, Vec<&'a str>>);
 
 impl<'a> ToolNames<'a> {
-    /// The names of a list.
+    /// Collects the names of a list.
     pub fn of(names: &[&'a str]) -> Self {
         let mut seen: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for name in names {
@@ -45,7 +45,7 @@ impl<'a> ToolNames<'a> {
         found.into_iter().flatten().collect()
     }
 
-    /// Another name that looks the same. Where only case and punctuation differ, servers may mean it.
+    /// Finds another name that looks the same. If only case and punctuation differ, it may be intended.
     fn look_alike(&self, name: &str) -> Option<Finding> {
         let key = folded(name);
         let other = self.0.get(&key)?.iter().find(|other| **other != name);
@@ -53,7 +53,7 @@ impl<'a> ToolNames<'a> {
         let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_graphic());
         let severity = match (is_plain(name), is_plain(other)) {
             (true, true) => Severity::Low,
-            // The one that imitates is the one with characters that others are taken for.
+            // The imitation is the name with characters that look like others.
             (false, _) => Severity::High,
             (true, false) => return None,
         };
@@ -61,14 +61,14 @@ impl<'a> ToolNames<'a> {
     }
 }
 
-/// A name as people see it, without case and punctuation.
+/// Returns the visible form of a name, without case and punctuation.
 pub(super) fn folded(name: &str) -> String {
     let seen = looks(name);
     let letters = seen.chars().filter(|c| c.is_alphanumeric());
     letters.flat_map(char::to_lowercase).collect()
 }
 
-/// Nobody can approve or block by name what has none.
+/// Finds an empty name, by which a tool can be neither approved nor blocked.
 fn is_empty(name: &str) -> Option<Finding> {
     name.is_empty()
         .then(|| finding("empty_name", Severity::High, "name", name))
@@ -79,7 +79,7 @@ fn of_a_client(name: &str) -> Option<Finding> {
     is_clients.then(|| finding("client_tool_name", Severity::Low, "name", name))
 }
 
-/// Clients let tools that only read run without asking.
+/// Finds a destructive tool with a read-only hint: clients run such tools without asking.
 fn false_hint(name: &str, definition: RawJson<'_>) -> Option<Finding> {
     let hint = definition.member("annotations")?.member("readOnlyHint")?;
     let words = words(name);

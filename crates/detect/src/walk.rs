@@ -5,7 +5,7 @@ use std::{borrow::Cow, cell::RefCell, fmt::Write as _, ops::Range};
 
 use mcpmon_model::{Digest, RawJson};
 
-/// Bytes of a way that are shown, and of each name on it.
+/// Longest shown path, and longest shown name in it, bytes.
 const SHOWN: usize = 1000;
 const SHOWN_NAME: usize = 200;
 
@@ -18,7 +18,7 @@ pub(super) enum Part {
     Value,
 }
 
-/// Anything that has no parts.
+/// A value without parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scalar {
     /// A string, unescaped.
@@ -31,11 +31,11 @@ pub(super) enum Scalar {
 #[derive(Debug, Default)]
 pub(super) struct Path<'a> {
     steps: Vec<Step<'a>>,
-    /// Digests of the ways to what stands around, as far as they were asked for.
+    /// Digests of the enclosing paths, as far as they were needed.
     around: RefCell<Vec<Digest>>,
 }
 
-/// One step on the way to a value.
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Step<'a> {
     /// Into a member of an object.
@@ -44,8 +44,8 @@ pub(super) enum Step<'a> {
     Item(usize),
 }
 
-/// As findings show it: `inputSchema.properties.path.description`, `content[0].text`; empty at the root. Long names
-/// are cut, and so is a long way: what is found may stand below a name of any length, as often as there is room.
+/// Returns a path in the form of findings: `inputSchema.properties.path.description`, `content[0].text`; empty at the
+/// root. Long names and long paths are cut: there may be many findings below a name of any length.
 pub(super) fn shown(steps: &[Step<'_>]) -> String {
     let mut shown = String::new();
     for step in steps {
@@ -73,7 +73,7 @@ pub(super) fn shown(steps: &[Step<'_>]) -> String {
 }
 
 impl Step<'_> {
-    /// The digest of a way that goes on with this step from one with the digest `way`.
+    /// Returns the digest of the path that this step makes of the path with the digest `way`.
     fn after(&self, way: Digest) -> Digest {
         let (kind, index);
         let step = match self {
@@ -92,13 +92,13 @@ impl Step<'_> {
 }
 
 impl<'a> Path<'a> {
-    /// As findings show it; see [`shown`].
+    /// Returns the path in the form of findings; see [`shown`].
     pub(super) fn shown(&self) -> String {
         shown(&self.steps)
     }
 
-    /// Returns a digest that no other path has, however long its names are. Values share the digest of their
-    /// surroundings, so that a long name is not read for each value below it.
+    /// Returns a digest that no other path has, however long its names are. Values share the digest of their enclosing
+    /// path, so that a long name is not read for each value below it.
     pub(super) fn digest(&self) -> Digest {
         let root = || Digest::of(b"");
         let Some((last, outer)) = self.steps.split_last() else {
@@ -114,16 +114,16 @@ impl<'a> Path<'a> {
 
     fn pop(&mut self) {
         self.steps.pop();
-        // The next value below what is now the last step may stand at another one.
+        // The next value below the present last step may have another path.
         self.around.get_mut().truncate(self.steps.len().saturating_sub(1));
     }
 
-    /// The way itself, outermost step first.
+    /// Returns the steps of the path, outermost first.
     pub(super) fn steps(&self) -> &[Step<'a>] {
         &self.steps
     }
 
-    /// Names of the members on the way, outermost first.
+    /// Returns the names of the members on the path, outermost first.
     pub(super) fn members(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.steps.iter().filter_map(|step| match step {
             Step::Member(name) => Some(name.as_ref()),
@@ -134,7 +134,7 @@ impl<'a> Path<'a> {
 
 /// Calls `visit` with every string, in the order of the text.
 ///
-/// The text is trusted to be valid; what is not ends the walk early.
+/// The text is trusted to be valid; an invalid text ends the walk early.
 pub(super) fn strings<'a>(json: RawJson<'a>, mut visit: impl FnMut(&Path<'a>, Part, Cow<'a, str>)) {
     scalars(json, |path, scalar, text, _| match scalar {
         Scalar::String(part) => visit(path, part, text),
@@ -142,8 +142,8 @@ pub(super) fn strings<'a>(json: RawJson<'a>, mut visit: impl FnMut(&Path<'a>, Pa
     });
 }
 
-/// Calls `visit` with every string, number and literal and its place, a string's without its quotes, in the order of
-/// the text; see [`strings`].
+/// Calls `visit` with every string, number and literal and its range, that of a string without its quotes, in the order
+/// of the text; see [`strings`].
 pub(super) fn scalars<'a>(
     json: RawJson<'a>,
     mut visit: impl FnMut(&Path<'a>, Scalar, Cow<'a, str>, Range<usize>),
@@ -206,8 +206,8 @@ fn literal_end(bytes: &[u8], from: usize) -> usize {
     length.map_or(bytes.len(), |length| from + length.max(1))
 }
 
-/// The string whose inside begins at `from`, unescaped, and where the quote stands that ends it; a lone surrogate
-/// becomes U+FFFD.
+/// Returns the string whose contents begin at `from`, unescaped, and the position of its closing quote; a lone
+/// surrogate becomes U+FFFD.
 fn string_at(text: &str, from: usize) -> Option<(Cow<'_, str>, usize)> {
     let bytes = text.as_bytes();
     let mut at = quote_or_escape(bytes, from)?;
@@ -219,7 +219,7 @@ fn string_at(text: &str, from: usize) -> Option<(Cow<'_, str>, usize)> {
     while bytes[at] != b'"' {
         string.push_str(&text[done..at]);
         let escape = &text[at + 1..];
-        // What texts are full of is told by a byte.
+        // The most frequent escapes are recognised by one byte.
         let simple = match bytes.get(at + 1) {
             Some(b'n') => Some('\n'),
             Some(b'"') => Some('"'),
@@ -242,22 +242,22 @@ fn string_at(text: &str, from: usize) -> Option<(Cow<'_, str>, usize)> {
         at = quote_or_escape(bytes, done)?;
     }
     string.push_str(&text[done..at]);
-    // Many short ones may be kept.
+    // Many short strings may be kept.
     if string.capacity() > 2 * string.len() {
         string.shrink_to_fit();
     }
     Some((Cow::Owned(string), at))
 }
 
-/// Bytes that an unescaped string has place for from the start, after its first escape.
+/// Bytes that are reserved for an unescaped string after its first escape.
 const FIRST: usize = 1 << 12;
-/// Words that are looked at one by one before a long plain stretch is expected.
+/// Words that are tested one by one before a long run without escapes is assumed.
 const WORDS: usize = 8;
 
 /// Returns the position of the next quote or backslash.
 fn quote_or_escape(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
-    // Texts that are escaped at all are so every few words.
+    // A text with escapes has one every few words.
     for word in bytes.get(from..)?.as_chunks::<8>().0.iter().take(WORDS) {
         let marks = marks(u64::from_le_bytes(*word));
         if marks != 0 {
@@ -268,7 +268,7 @@ fn quote_or_escape(bytes: &[u8], from: usize) -> Option<usize> {
     Some(at + memchr::memchr2(b'"', b'\\', &bytes[at..])?)
 }
 
-/// Marks, in the highest bit of each byte, where a word has a quote or a backslash; only the lowest mark is exact.
+/// Marks each byte of a word that is a quote or a backslash in its highest bit; only the lowest mark is exact.
 const fn marks(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 0xff;
     let quote = word ^ (ONES * b'"' as u64);
@@ -303,7 +303,7 @@ pub(super) fn written(raw: &str, span: &Range<usize>) -> Range<usize> {
     start.unwrap_or(at)..at
 }
 
-/// The character that an escape stands for, and what follows it.
+/// Returns the character of an escape, and the text after it.
 fn escaped(escape: &str) -> (char, &str) {
     let mut chars = escape.chars();
     let c = match chars.next() {

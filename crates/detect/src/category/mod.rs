@@ -1,6 +1,7 @@
 //! Category of a tool, from its name, its annotations, its schema and its description, in this order.
 //!
-//! All of it is the server's own word. What it says can therefore make a tool more than its name says, never less.
+//! All of this comes from the server. It can therefore give a tool a worse category than its name does, but never a
+//! better one.
 
 mod words;
 
@@ -10,15 +11,15 @@ use self::words::{Strength, verb, words_of};
 
 use crate::tables::{self, WordList};
 
-/// Names of arguments that say to whom something goes.
+/// Names of arguments for the recipient of something.
 static RECIPIENTS: WordList = tables::CATEGORY.list("category", "recipients");
-/// Names of arguments that say what goes there.
+/// Names of arguments for what is sent to a recipient.
 static CONTENTS: WordList = tables::CATEGORY.list("category", "contents");
-/// Names of arguments that are run.
+/// Names of arguments that are executed.
 static PROGRAMS: WordList = tables::CATEGORY.list("category", "programs");
-/// Names of arguments that ask for something.
+/// Names of arguments for a question or a query.
 static QUESTIONS: WordList = tables::CATEGORY.list("category", "questions");
-/// Properties of a schema that are looked at.
+/// Most properties of a schema that are read.
 const MAX_PROPERTIES: usize = 200;
 
 /// Returns the category of the tool `name`, from its name and its definition.
@@ -29,7 +30,7 @@ pub fn classify(name: &str, definition: Option<RawJson<'_>>) -> ToolCategory {
     };
     let schema = Schema::of(definition);
     match by_name {
-        // `create_message` to a channel: what is made there is sent.
+        // `create_message` to a channel: the created message is sent.
         Some(ToolCategory::Write | ToolCategory::Unknown) if schema.sends() => ToolCategory::Send,
         Some(category) => category,
         None => by_annotations(definition)
@@ -41,12 +42,12 @@ pub fn classify(name: &str, definition: Option<RawJson<'_>>) -> ToolCategory {
     }
 }
 
-/// The words of a tool's name in any case style, in lower case.
+/// Returns the words of a tool's name in any case style, in lower case.
 pub(super) fn words(name: &str) -> Vec<String> {
     words_of(name)
 }
 
-/// Returns the category of the tool `name` from the beginning of its name alone.
+/// Returns the category of the tool `name` from the beginning of its name only.
 pub fn by_prefix(name: &str) -> ToolCategory {
     const PREFIXES: [(ToolCategory, &[&str]); 4] = [
         (
@@ -77,9 +78,9 @@ pub fn by_prefix(name: &str) -> ToolCategory {
     found.map_or(ToolCategory::Unknown, |(category, _)| *category)
 }
 
-/// By the verbs of a name. Joined names (`read_and_send`) do the worst of their parts.
+/// Returns the category by the verbs of a name. A joined name (`read_and_send`) has the worst category of its parts.
 fn by_words(words: &[String]) -> Option<ToolCategory> {
-    // Whoever names a tool so means it, wherever the word stands.
+    // The word `send` means sending, at any place in the name.
     if words.iter().any(|word| word == "send") {
         return Some(ToolCategory::Send);
     }
@@ -87,7 +88,7 @@ fn by_words(words: &[String]) -> Option<ToolCategory> {
     parts.filter_map(by_part).max()
 }
 
-/// By the first verb; a word that is a noun too counts where no other verb stands.
+/// Returns the category by the first verb. A word that can also be a noun counts only if there is no other verb.
 fn by_part(words: &[String]) -> Option<ToolCategory> {
     let of = |wanted: Strength| {
         let mut verbs = words.iter().filter_map(|word| verb(word));
@@ -99,7 +100,7 @@ fn by_part(words: &[String]) -> Option<ToolCategory> {
     found.map(|(category, _)| category)
 }
 
-/// By what a server says of its tool for its client.
+/// Returns the category by the annotations that a server gives its client.
 fn by_annotations(definition: RawJson<'_>) -> Option<ToolCategory> {
     let annotations = definition.member("annotations")?;
     let says = |hint: &str| annotations.member(hint).map(|value| value.as_str() == "true");
@@ -110,7 +111,7 @@ fn by_annotations(definition: RawJson<'_>) -> Option<ToolCategory> {
     }
 }
 
-/// By the first word of the description: `Returns the …`.
+/// Returns the category by the first word of the description: `Returns the …`.
 fn by_description(definition: RawJson<'_>) -> Option<ToolCategory> {
     let description = definition.member("description")?.text()?;
     let is_end = |c: char| !c.is_alphanumeric() && c != '-';

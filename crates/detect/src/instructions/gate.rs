@@ -1,8 +1,9 @@
-//! The gate before the rules: sentences of a long output that may open one, told by their words and signs alone.
+//! The gate before the rules: finds the sentences of a long output in which a rule may open, from their words and signs
+//! only.
 //!
-//! A pattern holds only in a sentence that has a word of each of its classes, and a rule only beside sentences with a
-//! pattern of each of its groups. One look into a table for each word of a text tells the classes; what cannot open a
-//! rule is never split into tokens.
+//! A pattern matches only in a sentence that has a word of each of its classes, and a rule holds only near sentences
+//! with a pattern of each of its groups. One table lookup for each word of a text gives the classes; sentences in which
+//! no rule can open are never split into tokens.
 
 use std::{
     borrow::Cow,
@@ -24,65 +25,65 @@ use crate::instructions::{
     vocabulary::{Class, Traces, Vocabulary},
 };
 
-/// Bytes between a literal and the sentence that it may belong to: signs beside it, and the rest of a character.
+/// Most bytes between a literal and its sentence: signs next to it, and the rest of a character.
 const REACH_BYTES: usize = 2 * BRACKET_BYTES;
 
-/// A pattern, as far as the gate looks at it.
+/// The requirements of a pattern that the gate checks.
 #[derive(Clone, Debug)]
 struct Needs {
     signal: Set,
-    /// Classes of which words are needed.
+    /// Classes of which a word is required.
     classes: Classes,
-    /// Classes of which words or signs are.
+    /// Classes of which a word or a sign is required.
     mixed: Vec<usize>,
-    /// Groups of texts: one of each is.
+    /// Groups of texts; one text of each group is required.
     texts: Vec<Vec<Finder<'static>>>,
 }
 
-/// The words and signs of patterns, and which of them each pattern needs.
+/// The words and signs of all patterns, and the requirements of each pattern.
 #[derive(Debug)]
 pub(super) struct Gate {
-    /// Each word, with the classes that it may stand for.
+    /// Words, each with the classes that it may belong to.
     words: Words,
-    /// Texts without words that stand for classes.
+    /// Texts without words that belong to classes.
     literals: Literals,
-    /// For each class the signs one of which stands for it as well.
+    /// For each class the signs that belong to it as well.
     signs: Vec<Vec<u8>>,
-    /// For each class the patterns of which it is the rarest one, of pivots and of other signals.
+    /// For each class the patterns whose rarest class it is: of pivots, and of other signals.
     patterns: [Vec<Vec<Needs>>; 2],
-    /// Patterns that need no words.
+    /// Patterns that require no words.
     wordless: Vec<Needs>,
-    /// The classes that are the rarest one of some pattern, of pivots and of other signals.
+    /// The classes that are the rarest one of some pattern: of pivots, and of other signals.
     rarest: [Classes; 2],
-    /// The signals of one group of each rule, which are met least: a rule holds only beside one of them.
+    /// The signals of the rarest group of each rule: a rule holds only near one of them.
     pivots: Set,
-    /// Signals with a pattern of which nothing is known.
+    /// Signals that have a pattern without any requirement.
     always: Set,
 }
 
-/// Different hashes of first bytes.
+/// Number of different hashes of first bytes.
 const HEADS: usize = 1 << 16;
 
-/// Words, found by their first bytes.
+/// Words, looked up by their first bytes.
 #[derive(Debug)]
 struct Words {
-    /// For each hash of first bytes, whether a word has it.
+    /// For each hash of first bytes, whether a known word has it.
     known: Box<[u64; HEADS / 64]>,
-    /// Places of a table: the first bytes, and one more than the number of the word.
+    /// Slots of a hash table: the first bytes, and the number of the word plus one.
     slots: Vec<(u64, u16)>,
     words: Vec<Known>,
 }
 
-/// A word.
+/// A known word.
 #[derive(Debug)]
 struct Known {
     word: Box<[u8]>,
-    /// The classes that it stands for alone.
+    /// The classes that it belongs to by itself.
     classes: Classes,
     phrases: Vec<Phrase>,
 }
 
-/// The words before and after one, and the classes that all of them stand for.
+/// The words before and after a word, and the classes of the phrase that they make.
 #[derive(Debug)]
 struct Phrase {
     before: Vec<Box<[u8]>>,
@@ -91,7 +92,7 @@ struct Phrase {
 }
 
 impl Phrase {
-    /// Returns whether its other words stand around the one at `span`, with any signs between them.
+    /// Returns whether the other words of the phrase are around the word at `span`, with any signs between them.
     fn stands(&self, text: &[u8], span: &Range<usize>) -> bool {
         let is_word = u8::is_ascii_alphanumeric;
         let mut at = span.end;
@@ -101,7 +102,7 @@ impl Phrase {
                     return false;
                 };
                 let rest = &text[at + gap..];
-                // Most phrases are told from others by a letter.
+                // The first letter excludes most phrases.
                 if rest.first() != word.first() && !matches!(rest.first(), Some(b'a' | b's' | b't')) {
                     return false;
                 }
@@ -136,7 +137,7 @@ impl Phrase {
     }
 }
 
-/// Returns whether a word may stand in a phrase that has it not.
+/// Returns whether a text may have this word in the middle of a phrase that does not contain it.
 fn may_be_left_out(word: &[u8]) -> bool {
     tokens::is_article(word) || word == b"s"
 }
@@ -168,7 +169,7 @@ impl Words {
         (usize::try_from(place / 64).unwrap_or_default(), 1 << (place % 64))
     }
 
-    /// Adds the words of an entry, of which the one at `telling` is looked for.
+    /// Adds the words of an entry; the text is searched for the one at `telling`.
     fn add(&mut self, entry: &[&str], telling: usize, class: usize) -> Result<(), String> {
         let word = entry[telling].as_bytes();
         let head = Runs::head(word);
@@ -211,15 +212,15 @@ impl Words {
         Ok(())
     }
 
-    /// Returns whether a word may be known that begins with these bytes: most words of a text are told by this alone.
+    /// Returns whether a known word may begin with these bytes: for most words of a text the answer is no.
     #[inline]
     fn may_know(&self, head: u64) -> bool {
         let (index, bit) = Self::bit(Self::hash(head));
         self.known[index] & bit != 0
     }
 
-    /// Adds the classes of a word at a place of a text, alone and in phrases. The loop over words calls it for few of them, and
-    /// is the faster for being small.
+    /// Adds the classes of the word at `span`, by itself and in phrases. The loop over words calls it for few of them,
+    /// and is faster if this code is not inlined into it.
     #[inline(never)]
     fn read(&self, text: &[u8], head: u64, span: &Range<usize>, seen: &mut Classes) {
         let Some(number) = self.number(head, &text[span.clone()]) else {
@@ -243,17 +244,17 @@ impl Words {
     }
 }
 
-/// Texts that stand for classes: those of ASCII, which are few, and others.
+/// Texts that belong to classes: the few that are ASCII, and others.
 #[derive(Debug)]
 struct Literals {
     ascii: Places,
     others: Places,
 }
 
-/// Texts, with the classes that they stand for.
+/// Texts, with the classes that they belong to.
 #[derive(Debug)]
 struct Places {
-    /// Finds the first place at which one of them stands.
+    /// Finds the first position of any of them.
     first: AhoCorasick,
     texts: Vec<(String, usize)>,
 }
@@ -267,7 +268,7 @@ impl Literals {
         })
     }
 
-    /// Tells of each of them that stands in a text.
+    /// Calls `tell` for each of them that occurs in a text.
     fn each(&self, text: &str, mut tell: impl FnMut(Range<usize>, usize)) {
         self.ascii.each(text, &mut tell);
         if !text.is_ascii() {
@@ -278,7 +279,7 @@ impl Literals {
 
 impl Places {
     fn new(texts: &[(&str, usize)]) -> Result<Self, String> {
-        // Of this kind the first place is found with vectors.
+        // With this kind of match the first position is found with vector instructions.
         let first = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostFirst)
             .build(texts.iter().map(|(text, _)| text));
@@ -303,7 +304,7 @@ impl Places {
     }
 }
 
-/// A part of a text between places where sentences certainly begin.
+/// A part of a text between positions where sentences certainly begin.
 #[derive(Debug)]
 struct Stretch {
     /// The range in the text.
@@ -312,18 +313,18 @@ struct Stretch {
     seen: Classes,
 }
 
-/// Classes that patterns may need, while the gate is made.
+/// The numbers of classes that patterns may require, while the gate is built.
 #[derive(Default)]
 struct Numbers {
     of: HashMap<Class, Option<usize>, RandomState>,
-    /// How often a word of each is met.
+    /// How frequent the words of each class are.
     frequencies: Vec<f64>,
-    /// What patterns need.
+    /// The requirements of all patterns.
     needs: Vec<Needs>,
 }
 
 impl Gate {
-    /// Makes the gate for these rules; every class of words is known by now.
+    /// Builds the gate for these rules; all classes of words must be known.
     pub(super) fn new(rules: &[&Rule], all: &Signals, vocabulary: &Vocabulary) -> Result<Self, String> {
         let signals = rules.iter().fold(0, |signals, rule| signals | rule.signals());
         let mut gate = Self {
@@ -388,7 +389,7 @@ impl Gate {
         Ok(gate)
     }
 
-    /// Returns what a pattern of these classes and texts needs.
+    /// Returns the requirements of a pattern of these classes and texts.
     fn needs(&self, signal: Set, classes: &[usize], texts: Vec<Vec<Finder<'static>>>) -> Needs {
         let mut needs = Needs {
             signal,
@@ -405,13 +406,13 @@ impl Gate {
         needs
     }
 
-    /// Chooses the pivots, and puts every pattern where its rarest class is.
+    /// Chooses the pivots, and files every pattern under its rarest class.
     fn settle(&mut self, rules: &[&Rule], numbers: &Numbers) {
         let rarest = |needs: &Needs| {
             let classes = needs.classes.common(&needs.classes);
             classes.min_by(|one, other| numbers.frequencies[*one].total_cmp(&numbers.frequencies[*other]))
         };
-        // Signs are met more often than words.
+        // Signs are more frequent than words.
         let frequency = |needs: &Needs| rarest(needs).map_or(100.0, |class| numbers.frequencies[class]);
         let of = |wanted: Set| {
             numbers
@@ -441,7 +442,7 @@ impl Gate {
         }
     }
 
-    /// Adds a class. Returns its number; none if it can be anything.
+    /// Adds a class. Returns its number; `None` if any token can belong to it.
     fn add(
         &mut self,
         traces: &Traces<'_>,
@@ -484,8 +485,8 @@ impl Gate {
         Ok(number)
     }
 
-    /// Returns the stretches of a text in lower case in which a rule may be opened, in order. `may_hold` looks at the
-    /// signals that a stretch may have and at those of the `beside` stretches on each side.
+    /// Returns the stretches of a text in lower case in which a rule may open, in order. `may_hold` gets the possible
+    /// signals of each stretch, and those of the `beside` stretches on each side.
     pub(super) fn passing(
         &self,
         lower: &str,
@@ -523,7 +524,7 @@ impl Gate {
         opened
     }
 
-    /// Returns the stretches between places where sentences certainly begin, each with a word.
+    /// Returns the stretches between positions where sentences certainly begin, each with a word.
     fn stretches(&self, lower: &str) -> Vec<Stretch> {
         let bytes = lower.as_bytes();
         let mut stretches = Vec::new();
@@ -579,7 +580,7 @@ impl Gate {
         let patterns = seen
             .common(&self.rarest[kind])
             .flat_map(|class| &self.patterns[kind][class]);
-        // None of these is a pivot.
+        // Patterns without words are never pivots.
         let wordless = if kind == 0 { &[] } else { &*self.wordless };
         for needs in patterns.chain(wordless) {
             if signals & needs.signal == 0 && holds(needs) {
@@ -590,7 +591,7 @@ impl Gate {
     }
 }
 
-/// The words of ASCII letters and digits in an entry, without articles.
+/// Returns the words of ASCII letters and digits in an entry, without articles.
 fn runs_in(entry: &str) -> Vec<&str> {
     let runs = entry.split(|c: char| !c.is_ascii_alphanumeric());
     runs.filter(|run| !run.is_empty() && !tokens::is_article(run.as_bytes()))

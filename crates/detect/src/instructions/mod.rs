@@ -1,6 +1,6 @@
 //! Finds instructions against the user in texts that models read.
 //!
-//! Text in, matches out: pure, without clock, files or configuration. Words, signals and rules are data (`rules/`).
+//! Pure: no clock, files or configuration. Words, signals and rules are data (`rules/`).
 
 mod classes;
 mod gate;
@@ -26,33 +26,33 @@ pub use rules::{Kind, Outcome, Rule};
 use signals::{Masks, Sentence, Set, Signals};
 use vocabulary::{Class, Vocabulary};
 
-/// The kind of place that a text stands in.
+/// The kind of place of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The description of a tool, a prompt, a resource, or a server's instructions.
     Description,
-    /// A text in a schema: it describes a parameter.
+    /// A text in a schema, which describes a parameter.
     Schema,
-    /// A result, or anything else that a server says.
+    /// A result, or any other message of a server.
     Output,
 }
 
 /// The surroundings of a text.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The kind of its place.
+    /// The kind of the text's place.
     pub place: Place,
     /// Names of the server's own tools.
     pub own: &'a Names<'a>,
-    /// Names of parameters of the tool that the text describes.
+    /// Names of the parameters of the tool that the text describes.
     pub parameters: &'a Names<'a>,
     /// Names of tools of other servers.
     pub others: &'a Names<'a>,
-    /// True if it is a document by its name: then fewer words about attacks make it one about attacks.
+    /// True if its name is that of a document: fewer words about attacks then make it a document about attacks.
     pub is_document: bool,
 }
 
-/// Names, whatever their case.
+/// Names, compared without case.
 #[derive(Debug, Default)]
 pub struct Names<'a>(HashSet<Cow<'a, str>, RandomState>);
 
@@ -78,11 +78,11 @@ impl<'a> FromIterator<&'a str> for Names<'a> {
 pub struct Match {
     /// The rule.
     pub rule: &'static Rule,
-    /// The outcome, with the place of the text considered.
+    /// The outcome, in view of the place of the text.
     pub outcome: Outcome,
-    /// The part of the text that opens the rule.
+    /// The part of the text in which the rule opens.
     pub span: Range<usize>,
-    /// True if the sentence only tells of what the rule finds.
+    /// True if the sentence only mentions what the rule finds.
     pub is_mention: bool,
 }
 
@@ -90,20 +90,20 @@ pub struct Match {
 const MIN_DOCUMENT_BYTES: usize = 700;
 /// Fewest words about attacks in a document about them; the server of a text can write as many.
 const MIN_DOCUMENT_WORDS: u32 = 5;
-/// The same for a text that is a document by its name, which its server chose, too.
+/// The same for a text whose name is that of a document; its server chose the name too.
 const MIN_NAMED_DOCUMENT_WORDS: u32 = 3;
-/// Most matches of a rule in a text that are kept, of those that only tell of something and of the others each: all of them
-/// have one outcome.
+/// Most matches of a rule in a text that are kept, of mentions and of other matches each: all of them have one outcome.
 const MAX_MATCHES: usize = 256;
-/// Longest output that is read as a whole; of a longer one the sentences that may open a rule are, and those beside them.
+/// Longest output that is read completely; of a longer one only the sentences in which a rule may open, and those near
+/// them.
 const MAX_WHOLE_BYTES: usize = 700;
-/// Bytes of a long output that are read to learn whether it is a document about attacks.
+/// Most bytes of a long output that are read to find out whether it is a document about attacks.
 const MAX_DOCUMENT_BYTES: usize = 64 << 10;
 
 /// The beginning of the first and of the last line of a block of code.
 const FENCE: &str = "```";
 
-/// The places of a text where fences of blocks of code stand, found when they are first asked for.
+/// The positions of fences of code blocks in a text, searched for when they are first needed.
 struct Fences<'t> {
     text: &'t str,
     places: OnceCell<Vec<usize>>,
@@ -117,7 +117,7 @@ impl<'t> Fences<'t> {
         }
     }
 
-    /// Returns whether a place is between a first fence and its last one.
+    /// Returns whether a position is between an opening fence and its closing one.
     fn enclose(&self, at: usize) -> bool {
         let find = || {
             let fences = memchr::memmem::find_iter(self.text.as_bytes(), FENCE);
@@ -140,7 +140,7 @@ struct Engine {
     openers: Set,
     /// The number of surrounding sentences that a rule examines.
     beside: usize,
-    /// The sentences of such an output that may open a rule.
+    /// The gate that finds the sentences of such an output in which a rule may open.
     gate: Gate,
     attack: Set,
     about_attack: Set,
@@ -168,7 +168,7 @@ impl Engine {
         Ok(Self {
             definitions: rules::parse(include_str!("../../rules/definitions.toml"), &signals)?,
             openers,
-            // Whether it is a mention is seen in the one before.
+            // At least one, because the sentence before shows whether it is a mention.
             beside: long().map(|rule| rule.beside).max().unwrap_or_default().max(1),
             gate,
             attack: signals.known("attack").ok_or("no signal attack")?,
@@ -184,8 +184,9 @@ impl Engine {
         })
     }
 
-    /// Returns whether a sentence tells of what a rule finds: it is quoted, and introduced or about attacks.
-    /// Unquoted, a result has to speak of nothing but attacks, or to show in a block of code what something stops.
+    /// Returns whether a sentence only mentions what a rule finds: it is quoted, and introduced or about attacks. An
+    /// unquoted sentence of a result is a mention if it introduces an attack, or if it shows in a code block something
+    /// that is stopped.
     fn is_mention(
         &self,
         fences: &Fences<'_>,
@@ -220,7 +221,7 @@ impl Engine {
         attacks >= wanted
     }
 
-    /// Tells what each sentence of a part of a text says.
+    /// Reads a part of a text, and gives each sentence with its signals to `tell`.
     fn read(
         &self,
         lower: &str,
@@ -248,7 +249,8 @@ impl Engine {
         });
     }
 
-    /// The parts of a text that are read: of a long output sentences that open a rule, and those beside them.
+    /// Returns the parts of a text that are read: of a long output the sentences in which a rule opens, and those near
+    /// them.
     fn regions(&self, lower: &str, context: &Context<'_>, masks: &mut Masks) -> Vec<Range<usize>> {
         if context.place != Place::Output || lower.len() <= MAX_WHOLE_BYTES {
             return std::iter::once(0..lower.len()).collect();
@@ -274,7 +276,7 @@ impl Engine {
         regions
     }
 
-    /// The rules that hold in these parts of a text.
+    /// Returns the matches in these parts of a text.
     fn found(
         &'static self,
         lower: &str,
@@ -307,7 +309,7 @@ impl Engine {
         found
     }
 
-    /// The rules that hold in the sentence at `index`.
+    /// Returns the matches in the sentence at `index`.
     fn matches<'s>(
         &'static self,
         fences: &'s Fences<'s>,
@@ -321,7 +323,7 @@ impl Engine {
             Place::Output => &self.outputs,
         };
         let holding = rules.iter().filter(move |rule| rule.holds(sentences, index));
-        // In a document one signal alone, in a block of code, is an example of what people write.
+        // A single signal in a code block of a document is an example of what people write.
         let is_shown = move |rule: &Rule| {
             let start = sentences[index].span.start;
             rule.groups().len() == 1 && fences.text.len() >= MIN_DOCUMENT_BYTES && fences.enclose(start)
@@ -345,7 +347,7 @@ impl Engine {
     }
 }
 
-/// The rules that hold in `text`, which is a skeleton: as it looks, in any case.
+/// Returns the matches in `text`, which is a skeleton: the text as it looks, in any case.
 pub fn matches(text: &str, context: &Context<'_>) -> Vec<Match> {
     let engine = &*ENGINE;
     let lower = text.to_ascii_lowercase();
@@ -354,7 +356,7 @@ pub fn matches(text: &str, context: &Context<'_>) -> Vec<Match> {
     engine.found(&lower, context, masks, regions)
 }
 
-/// Every rule, of definitions and of outputs.
+/// Returns every rule, for definitions and for outputs.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     ENGINE.definitions.iter().chain(&ENGINE.outputs)
 }

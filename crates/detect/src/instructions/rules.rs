@@ -1,4 +1,4 @@
-//! Rules: which signals together are an attack, and what follows.
+//! Rules: combinations of signals that are an attack, and their outcomes.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::instructions::signals::{Sentence, Set, Signal, Signals};
 pub enum Outcome {
     /// The match is recorded.
     Note,
-    /// Somebody is told.
+    /// The match is reported to a person.
     Alert,
     /// The text with the match is hidden or withheld.
     Act,
@@ -28,9 +28,9 @@ pub enum Kind {
     Exfiltration,
     /// Instructions that a person does not see or would not expect.
     HiddenInstructions,
-    /// Commands where text belongs.
+    /// Commands in a place for text.
     ShellInjection,
-    /// Paths that climb out of where they should be.
+    /// Paths that lead out of their directory.
     PathTraversal,
     /// Instructions about other tools.
     CrossToolOverride,
@@ -44,7 +44,7 @@ struct File {
     rule: Vec<Rule>,
 }
 
-/// A rule, as `rules/*.toml` has it.
+/// A rule of `rules/*.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -57,28 +57,29 @@ pub struct Rule {
     pub kind: Kind,
     /// The effect.
     pub outcome: Outcome,
-    /// Groups of signals: one of each stands in the sentence or beside it, the first in the sentence itself.
+    /// Groups of signals: one of each group is in the sentence or near it, one of the first group in the sentence
+    /// itself.
     pub all: Vec<Vec<String>>,
-    /// Signals that stand nowhere in the sentence.
+    /// Signals of which none is in the sentence.
     #[serde(default)]
     pub none: Vec<String>,
     /// The number of sentences before and after that count.
     #[serde(default = "beside")]
     pub beside: usize,
-    /// The longest text that it holds in, bytes: what a short text says is what it is for.
+    /// The longest text in which it holds, bytes: a short text states its purpose.
     #[serde(default = "any_length")]
     pub within: usize,
-    /// True if it holds in schema texts as it does in descriptions; otherwise its outcome is one less there.
+    /// True if it holds in schema texts as in descriptions; otherwise its outcome there is one level lower.
     #[serde(default)]
     pub schema: bool,
-    /// True if it is worse than what is acted upon: a person has to approve it.
+    /// True if it is worse than what is acted on: a person has to approve it.
     #[serde(default)]
     pub critical: bool,
     /// The reason why no harmless text says this.
     pub why: String,
     /// A text that it finds.
     pub hit: String,
-    /// A text like it that is harmless.
+    /// A similar text that is harmless.
     pub miss: String,
     #[serde(skip)]
     groups: Vec<Set>,
@@ -116,7 +117,7 @@ pub(crate) fn parse(text: &str, signals: &Signals) -> Result<Vec<Rule>, String> 
 }
 
 impl Rule {
-    /// Returns the signals that open it in a sentence.
+    /// Returns the signals of a sentence that open the rule.
     fn opening<'s>(&self, sentence: &'s Sentence) -> impl Iterator<Item = &'s Signal> + use<'s> {
         let openers = self.openers();
         sentence
@@ -125,12 +126,12 @@ impl Rule {
             .filter(move |signal| signal.bit() & openers != 0)
     }
 
-    /// Returns whether what opens it in a sentence is only quoted.
+    /// Returns whether all signals that open it in a sentence are quoted.
     pub(crate) fn is_quoted(&self, sentence: &Sentence) -> bool {
         self.opening(sentence).all(Signal::is_quoted)
     }
 
-    /// Returns its range: from the first to the last opening signal.
+    /// Returns the range from the first to the last opening signal.
     pub(crate) fn span(&self, sentence: &Sentence) -> Range<usize> {
         let spans = || self.opening(sentence).map(|signal| signal.span.clone());
         let start = spans()
@@ -141,7 +142,7 @@ impl Rule {
         start..end
     }
 
-    /// The signals that open it.
+    /// Returns the signals that open the rule.
     pub(crate) fn openers(&self) -> Set {
         self.groups.first().copied().unwrap_or_default()
     }
@@ -155,17 +156,18 @@ impl Rule {
         self.is_said(sentences, index, |sentence| sentence.said)
     }
 
-    /// Returns whether it may hold at `index`, of these possible signals of parts of a text that sentences make up.
+    /// Returns whether it may hold at `index`, where `possible` are the possible signals of consecutive parts of a
+    /// text.
     pub(crate) fn may_hold(&self, possible: &[Set], index: usize) -> bool {
         possible[index] & self.openers() != 0 && self.is_said(possible, index, |possible| *possible)
     }
 
-    /// Groups of signals: one of each is said.
+    /// Returns the groups of signals, one of each of which is needed.
     pub(crate) fn groups(&self) -> &[Set] {
         &self.groups
     }
 
-    /// Returns all signals that it looks for.
+    /// Returns all signals that the rule uses.
     pub(crate) fn signals(&self) -> Set {
         self.groups.iter().fold(0, |signals, group| signals | group)
     }

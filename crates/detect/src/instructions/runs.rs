@@ -1,17 +1,17 @@
-//! Words of a text and the ends of its sentences, found with a few operations for each: runs of ASCII letters and digits,
+//! Words of a text and ends of its sentences, found with a few operations per block: runs of ASCII letters and digits,
 //! and the signs after which a sentence may begin.
 
 use std::ops::Range;
 
-/// Bytes that are looked at together.
+/// Bytes that are processed together.
 const BLOCK: usize = 64;
-/// Bytes of a word that its head holds; it tells apart all words that are shorter.
+/// Bytes of a word in its head; shorter words differ in their heads.
 pub(super) const HEAD: usize = 8;
 
 const WORD: u8 = 1;
 const END: u8 = 2;
 
-/// The places of words and ends of sentences in a text in lower case, a bit for each byte.
+/// The positions of words and ends of sentences in a text in lower case, one bit for each byte.
 #[derive(Debug)]
 pub(super) struct Runs<'t> {
     text: &'t [u8],
@@ -19,12 +19,12 @@ pub(super) struct Runs<'t> {
     ends: Vec<u64>,
 }
 
-/// Something met in a text.
+/// A word or an end of a sentence in a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A word, and its head.
+    /// A word, with its head.
     Word { head: u64, span: Range<usize> },
-    /// The place after a sign after which a sentence may begin.
+    /// The position after a sign after which a sentence may begin.
     End { at: usize },
 }
 
@@ -51,7 +51,7 @@ impl<'t> Runs<'t> {
         runs
     }
 
-    /// The first bytes of a word, which tell most words from others.
+    /// Returns the first bytes of a word, in which most words differ.
     pub(super) fn head(word: &[u8]) -> u64 {
         let mut head = [0; HEAD];
         let length = word.len().min(HEAD);
@@ -59,7 +59,7 @@ impl<'t> Runs<'t> {
         u64::from_le_bytes(head)
     }
 
-    /// Tells of every word and every end, in order.
+    /// Calls `tell` for every word and every end, in order.
     #[inline]
     pub(super) fn each(&self, mut tell: impl FnMut(Event)) {
         let mut carried = 0;
@@ -92,7 +92,7 @@ impl<'t> Runs<'t> {
         }
     }
 
-    /// The length of the run of letters and digits at a place.
+    /// Returns the length of the run of letters and digits at a position.
     #[cold]
     fn rest(&self, at: usize) -> usize {
         let rest = self.text[at..].iter();
@@ -100,16 +100,16 @@ impl<'t> Runs<'t> {
     }
 }
 
-/// The kind of a byte, without a branch: of a block all are told at once.
+/// Returns the kind of a byte. There is no branch, so that all bytes of a block are classified at once.
 const fn kind_of(byte: u8) -> u8 {
     let is_word = ((byte | 0x20).wrapping_sub(b'a') < 26) | (byte.wrapping_sub(b'0') < 10);
     let is_end = (byte == b'.') | (byte == b'!') | (byte == b'?') | (byte == b'\n');
     (WORD & (is_word as u8).wrapping_neg()) | (END & (is_end as u8).wrapping_neg())
 }
 
-/// A bit for each byte that has this one.
+/// Returns a bit for each byte that has this kind.
 fn bits(kinds: &[u8; BLOCK], kind: u8) -> u64 {
-    /// Brings the lowest bits of eight bytes together.
+    /// Factor that moves the lowest bits of eight bytes next to each other.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     const LOWEST: u64 = 0x0101_0101_0101_0101;
     let mut bits = 0;

@@ -1,4 +1,4 @@
-//! Signals: what a sentence says, as patterns over classes of words.
+//! Signals: the meaning of a sentence, as patterns over classes of words.
 
 use std::ops::Range;
 
@@ -21,18 +21,18 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Entry {
     name: String,
-    /// A pattern is a row of elements: `{class}`, `word|word`, each after a gap of at most so many tokens (`3`).
-    /// `{a}&{b}` is a token of both; `^` begins the sentence.
+    /// A pattern is a sequence of elements: `{class}` or `word|word`, each after a gap of at most the given number of
+    /// tokens (`3`). `{a}&{b}` is a token of both classes; `^` is the beginning of the sentence.
     patterns: Vec<String>,
-    /// Texts in other scripts: every group has a part in the sentence.
+    /// Texts in other scripts: one text of every group is in the sentence.
     #[serde(default)]
     texts: Vec<Vec<Vec<String>>>,
-    /// True if what is forbidden counts as well.
+    /// True if a prohibition of it counts as well.
     #[serde(default)]
     negated: bool,
 }
 
-/// One element of a pattern: tokens of all of `classes`, at most `gap` tokens after the last.
+/// One element of a pattern: a token of all `classes`, at most `gap` tokens after the previous one.
 #[derive(Debug)]
 struct Element {
     gap: u8,
@@ -45,14 +45,14 @@ struct Pattern {
     signal: u8,
     elements: Vec<Element>,
     at_start: bool,
-    /// True if what is forbidden counts.
+    /// True if a prohibition of it counts.
     negated: bool,
 }
 
-/// Most classes of a pattern that are looked for before it is.
+/// Most classes of a pattern that are checked before it is searched for.
 const MAX_NEEDED: usize = 5;
 
-/// A pattern that is looked for where a class stands, as far as most sentences need it: few have all its classes.
+/// A pattern that is searched for if a class occurs, with the classes to check first: few sentences have all of them.
 #[derive(Clone, Debug)]
 struct Opened {
     pattern: u16,
@@ -64,14 +64,15 @@ struct Opened {
 pub(crate) struct Signals {
     names: Vec<String>,
     patterns: Vec<Pattern>,
-    /// For each class the patterns that are looked for where it stands: each of them has it.
+    /// For each class the patterns that are searched for if it occurs; all of them contain it.
     opened: Vec<Vec<Opened>>,
     /// For each text signal, the numbers of the parts of each group.
     texts: Vec<(u8, Vec<Vec<usize>>)>,
     /// All parts of text signals.
     part_texts: Vec<String>,
     parts: AhoCorasick,
-    /// Those of the first groups: without any of them nothing is said. Few texts have any but ASCII, whose table is small.
+    /// The parts of the first groups: without any of them no text signal occurs. Few texts are not ASCII, whose table
+    /// is small.
     firsts: AhoCorasick,
     foreign_firsts: AhoCorasick,
     /// The class of words about attacks.
@@ -80,9 +81,9 @@ pub(crate) struct Signals {
     not: Class,
     /// The class of `without`, which after another prohibition allows.
     without: Class,
-    /// The class of words that say that there is none of what follows.
+    /// The class of words that deny the existence of what follows.
     none: Class,
-    /// The class of words after which a prohibition holds no longer.
+    /// The class of words that end a prohibition.
     resume: Class,
 }
 
@@ -95,7 +96,7 @@ pub(crate) struct Signal {
     number: u8,
     /// The range in the text.
     pub(crate) span: Range<usize>,
-    /// True if it stands in quotation marks.
+    /// True if it is in quotation marks.
     is_quoted: bool,
 }
 
@@ -104,16 +105,16 @@ pub(crate) struct Signal {
 pub(crate) struct Sentence {
     /// Signals in it, each with its first match.
     pub(crate) signals: Vec<Signal>,
-    /// The same as a set.
+    /// The same signals as a set.
     pub(crate) said: Set,
     /// The range in the text.
     pub(crate) span: Range<usize>,
-    /// Words and phrases about attacks in it.
+    /// Number of words and phrases about attacks in it.
     pub(crate) attacks: u32,
 }
 
 impl Signal {
-    /// The signal, as a set of one.
+    /// Returns the signal as a set.
     pub(crate) const fn bit(&self) -> Set {
         1 << self.number
     }
@@ -139,21 +140,21 @@ impl Sentence {
     }
 }
 
-/// The distance before and after the tokens of a sentence within which parts of its text may lie.
+/// Bytes before and after the tokens of a sentence in which parts of its text may be.
 pub(crate) const BRACKET_BYTES: usize = 4;
 
-/// Longest sentence in which parts of texts stand together, where it has no spaces to tell words by.
+/// Longest sentence in which the parts of a text belong together, if it has no spaces between words.
 const MAX_FOREIGN_BYTES: usize = 300;
 
 /// Positions of tokens of one sentence.
 type Places = u128;
 
-/// Masks of the classes of one sentence; kept between sentences.
+/// Masks of the classes of one sentence; the memory is reused for the next one.
 #[derive(Debug)]
 pub(crate) struct Masks {
     /// The number of classes.
     classes: usize,
-    /// A mask for each, once a sentence is read.
+    /// A mask for each class, once a sentence was read.
     of: Vec<Places>,
     touched: Vec<Class>,
 }
@@ -263,7 +264,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// For each class, whether anything asks for it.
+    /// Returns for each class whether a pattern or a built-in check uses it.
     pub(crate) fn used(&self, classes: usize) -> Vec<bool> {
         let mut used = vec![false; classes];
         let elements = self.patterns.iter().flat_map(|pattern| &pattern.elements);
@@ -274,7 +275,7 @@ impl Signals {
         used
     }
 
-    /// Returns for each pattern its signal, as a set of one, and the classes that it needs.
+    /// Returns for each pattern its signal as a set, and the classes that it needs.
     pub(crate) fn needed(&self) -> impl Iterator<Item = (Set, impl Iterator<Item = Class>)> {
         self.patterns.iter().map(|pattern| {
             let classes = pattern.elements.iter().flat_map(|element| &element.classes);
@@ -282,7 +283,7 @@ impl Signals {
         })
     }
 
-    /// Returns for each text signal itself, as a set of one, and its groups of parts.
+    /// Returns for each text signal the signal as a set, and its groups of parts.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (Set, Vec<Vec<&str>>)> {
         self.texts.iter().map(|(signal, groups)| {
             let parts =
@@ -291,7 +292,7 @@ impl Signals {
         })
     }
 
-    /// A signal, as a set of one.
+    /// Returns the signal of this name as a set.
     pub(crate) fn known(&self, name: &str) -> Option<Set> {
         let number = self.names.iter().position(|known| known == name)?;
         Some(1 << number)
@@ -323,7 +324,7 @@ impl Signals {
             (Some(first), Some(last)) => first.span.start..last.span.end,
             _ => 0..0,
         };
-        // `Never without asking` asks.
+        // `Never without asking` demands asking.
         let first = masks.get(self.not).trailing_zeros();
         let allowed = masks.get(self.without) & !1_u128.checked_shl(first).unwrap_or_default();
         masks.of[usize::from(self.not)] &= !allowed;
@@ -331,7 +332,7 @@ impl Signals {
         let attacks = masks.get(self.attack);
         let mut sentence = Sentence {
             span,
-            // Those that follow one another are one phrase.
+            // Adjacent words are one phrase.
             attacks: (attacks & !(attacks << 1)).count_ones(),
             ..Sentence::default()
         };
@@ -352,7 +353,7 @@ impl Signals {
                 sentence.add(pattern.signal, span, is_quoted);
             }
         }
-        // Brackets stand beside the first and the last token.
+        // Brackets may be next to the first and the last token.
         let from = text.floor_char_boundary(sentence.span.start.saturating_sub(BRACKET_BYTES));
         let to = text.ceil_char_boundary((sentence.span.end + BRACKET_BYTES).min(text.len()));
         let within = &text[from..to];
@@ -382,7 +383,7 @@ impl Signals {
         sentence
     }
 
-    /// Tokens that a prohibition governs: up to where another clause begins.
+    /// Returns the tokens to which a prohibition applies: up to the next clause.
     fn forbidden(&self, length: usize, masks: &Masks) -> Places {
         let not = masks.get(self.not);
         let none = masks.get(self.none);
@@ -410,7 +411,7 @@ impl Signals {
     }
 }
 
-/// Returns whether a part of a text cuts no word of ASCII letters and digits.
+/// Returns whether the ends of a part are not within a word of ASCII letters and digits.
 fn is_whole(text: &str, part: Range<usize>) -> bool {
     let is_inside = |at: usize| {
         let around = at
@@ -505,7 +506,7 @@ impl Pattern {
         if ends(starts) == 0 {
             return None;
         }
-        // The last start that leads to an end has the nearest one.
+        // The last start from which an end can be reached has the nearest end.
         while starts != 0 {
             let last = 127 - starts.leading_zeros();
             let reached = ends(1 << last);
@@ -521,7 +522,7 @@ impl Pattern {
     }
 }
 
-/// Every place, and the `by` places after it.
+/// Returns every position, and the `by` positions after it.
 fn smeared(places: Places, by: u8) -> Places {
     let mut smeared = places;
     let mut done = 0;

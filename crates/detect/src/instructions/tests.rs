@@ -228,7 +228,7 @@ fn fragments() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A tag is of the sentence in which it begins, with all that stands in it.
+/// A tag belongs to the sentence in which it begins, with all of its contents.
 #[test]
 fn the_gate_sees_what_a_tag_encloses_after_a_full_stop() {
     let text = format!(

@@ -1,8 +1,8 @@
-//! Tokens: words, and the shapes that stand between words (addresses, paths, names with underscores, tags).
+//! Tokens: words, and the shapes between words (addresses, paths, names with underscores, tags).
 
 use std::ops::Range;
 
-/// A property that a token has by its form, not by its letters.
+/// A property that a token has because of its form, not because of its letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// An address of the web, or a bare host of a suspicious kind.
@@ -17,20 +17,20 @@ pub(crate) enum Shape {
     Tag,
     /// A number, an account, a hexadecimal address.
     Number,
-    /// A word that a colon follows.
+    /// A word before a colon.
     Colon,
-    /// A token that stands in quotation marks.
+    /// A token in quotation marks.
     Quoted,
-    /// A name that a call's parenthesis follows.
+    /// A name before the parenthesis of a call.
     Call,
     /// The first token of a sentence.
     Start,
-    /// A token that a comma follows.
+    /// A token before a comma.
     Comma,
 }
 
 impl Shape {
-    /// Every shape, with the class that patterns name it by.
+    /// Every shape, with the name of its class in patterns.
     pub(crate) const ALL: [(Self, &'static str); 11] = [
         (Self::Url, "url"),
         (Self::Email, "email"),
@@ -45,7 +45,7 @@ impl Shape {
         (Self::Comma, "comma"),
     ];
 
-    /// Returns the bytes of which a sentence with a token of this shape has one; none where there is no such byte.
+    /// Returns bytes of which a sentence with a token of this shape has at least one; empty if there are no such bytes.
     pub(crate) const fn signs(self) -> &'static [u8] {
         match self {
             Self::Url | Self::Colon => b":",
@@ -83,14 +83,14 @@ impl Shapes {
 /// A token of a text in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// The range.
+    /// The range in the text.
     pub(crate) span: Range<usize>,
     /// The shapes of the token.
     pub(crate) shapes: Shapes,
 }
 
-/// Tells of the sentences of a text in lower case, one after another. `part` of it is read, which begins and ends where a
-/// sentence does.
+/// Calls `tell` with the tokens of each sentence of a text in lower case. Reads only `part` of the text, which begins
+/// and ends at borders of sentences.
 pub(crate) fn sentences(text: &str, part: Range<usize>, tell: impl FnMut(&[Token])) {
     let mut reader = Reader {
         text,
@@ -104,7 +104,7 @@ pub(crate) fn sentences(text: &str, part: Range<usize>, tell: impl FnMut(&[Token
     reader.read(part);
 }
 
-/// The nearest place at or before `at` where a sentence certainly begins, but not before `floor`.
+/// Returns the nearest position at or before `at` where a sentence certainly begins, but not before `floor`.
 pub(crate) fn start_before(text: &str, at: usize, floor: usize) -> usize {
     let mut places = (floor + 1..=at).rev();
     places
@@ -112,7 +112,7 @@ pub(crate) fn start_before(text: &str, at: usize, floor: usize) -> usize {
         .unwrap_or(floor)
 }
 
-/// The nearest place at or after `at` where a sentence certainly begins, or the end of the text.
+/// Returns the nearest position at or after `at` where a sentence certainly begins, or the end of the text.
 pub(crate) fn start_after(text: &str, at: usize) -> usize {
     let mut places = at.max(1)..text.len();
     places
@@ -120,7 +120,7 @@ pub(crate) fn start_after(text: &str, at: usize) -> usize {
         .unwrap_or(text.len())
 }
 
-/// A part of a text, with `count` sentences more before it and after it where there are as many.
+/// Extends a part of a text by up to `count` sentences before it and after it.
 pub(crate) fn beside(text: &str, part: Range<usize>, count: usize) -> Range<usize> {
     let counted = |part: Range<usize>| {
         let mut counted = 0;
@@ -143,8 +143,8 @@ pub(crate) fn beside(text: &str, part: Range<usize>, count: usize) -> Range<usiz
     around
 }
 
-/// Returns whether a sentence certainly begins at a place other than a text's first: one that is read from
-/// there on is read as it is after all that stands before it, and no sentence before it reaches further.
+/// Returns whether a sentence certainly begins at a position other than the start of the text: reading from there gives
+/// the same sentences as reading the whole text, and no sentence before it extends beyond it.
 pub(crate) fn is_border(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at - 1];
     match (bytes[at - 1], bytes[at]) {
@@ -157,7 +157,7 @@ pub(crate) fn is_border(bytes: &[u8], at: usize) -> bool {
                 .rev()
                 .take_while(|byte| byte.is_ascii_alphanumeric())
                 .count();
-            // A longer run is cut, anywhere.
+            // A longer run is cut, at any position.
             let run = before
                 .iter()
                 .rev()
@@ -173,7 +173,8 @@ pub(crate) fn is_border(bytes: &[u8], at: usize) -> bool {
     }
 }
 
-/// Returns whether a tag may begin before a place and end after it: all of it belongs to the sentence of its first sign.
+/// Returns whether a tag may begin before a position and end after it: all of it belongs to the sentence of its first
+/// sign.
 fn is_in_tag(bytes: &[u8], at: usize) -> bool {
     let near = &bytes[at.saturating_sub(MAX_TAG)..at];
     let opened = memchr::memrchr3(b'<', b'>', b'\n', near).is_some_and(|last| near[last] == b'<');
@@ -188,17 +189,17 @@ pub(crate) const fn is_article(word: &[u8]) -> bool {
 
 /// Most tokens of a sentence; a longer one is cut.
 pub(crate) const MAX_TOKENS: usize = 128;
-/// Longest run without spaces that is looked at as a whole, bytes.
+/// Longest run without spaces that is tested as a whole, bytes.
 const MAX_RUN: usize = 400;
-/// Places of one run from which it is looked at as a whole: each look reads the rest of it.
+/// Most positions of one run from which it is tested as a whole: each test reads the rest of the run.
 const MAX_LOOKS: usize = 16;
-/// Bytes after which an opened quotation mark is taken for an apostrophe.
+/// Most bytes after which an opening quotation mark is taken for an apostrophe.
 const MAX_QUOTATION: usize = 160;
 
-/// Longest tag, bytes between its brackets and its last one.
+/// Longest tag, bytes between its brackets.
 const MAX_TAG: usize = 60;
 
-/// Words whose full stop ends no sentence.
+/// Words after which a full stop does not end a sentence.
 const ABBREVIATIONS: [&str; 10] = ["g", "e", "eg", "i", "ie", "etc", "vs", "no", "approx", "incl"];
 
 struct Reader<'t, T> {
@@ -208,9 +209,9 @@ struct Reader<'t, T> {
     current: Vec<Token>,
     /// The start of a quotation, and its closing mark.
     quote: Option<(usize, u8)>,
-    /// End of the run that was looked at last, and how often it was.
+    /// The end of the run that was tested last, and how often it was tested.
     run: (usize, usize),
-    /// True if that run has a sign without which it is nothing as a whole.
+    /// True if that run has a sign that every run with a shape has.
     is_marked: bool,
 }
 
@@ -296,7 +297,7 @@ impl<T: FnMut(&[Token])> Reader<'_, T> {
                 .get(at.wrapping_sub(1))
                 .is_none_or(|before| !is_word(*before))
         {
-            // A dot file.
+            // A file whose name begins with a dot.
             return self.word(at);
         }
         at + 1
@@ -316,7 +317,7 @@ impl<T: FnMut(&[Token])> Reader<'_, T> {
             let mut shapes = Shapes::default();
             shapes.add(Shape::Tag);
             self.push(at..at + length + 2, shapes);
-            // What stands in a long tag is read as well.
+            // The contents of a tag with spaces are read as well.
             if rest[..length].contains(&b' ') {
                 return at + 1;
             }
@@ -374,7 +375,7 @@ impl<T: FnMut(&[Token])> Reader<'_, T> {
         at + length
     }
 
-    /// Length and shape of what stands at `at` without spaces, where that is one token.
+    /// Returns the length and the shape of the run without spaces at `at`, if the run is one token.
     fn whole_run(&mut self, at: usize) -> Option<(usize, Shape)> {
         if at >= self.run.0 {
             let rest = &self.bytes[at..];
@@ -393,7 +394,7 @@ impl<T: FnMut(&[Token])> Reader<'_, T> {
         whole(run).map(|shape| (run.len(), shape))
     }
 
-    /// Articles are left out.
+    /// Adds a token, unless it is an article.
     fn push(&mut self, span: Range<usize>, mut shapes: Shapes) {
         if is_article(&self.bytes[span.clone()]) {
             return;
@@ -414,8 +415,8 @@ impl<T: FnMut(&[Token])> Reader<'_, T> {
 /// Most words of a name that a colon follows.
 const MAX_NAME_WORDS: usize = 3;
 
-/// Returns whether a line ends a sentence before `rest`: where the next one is empty, an item of a list, a
-/// heading, or names what it describes.
+/// Returns whether a line break before `rest` ends a sentence: the next line is empty, an item of a list, a heading, or
+/// a name with a description.
 fn ends_line(rest: &[u8]) -> bool {
     let skipped = rest
         .iter()
@@ -450,11 +451,11 @@ fn ends_line(rest: &[u8]) -> bool {
     }
 }
 
-/// Part of a word; letters of other scripts are.
+/// Part of a word, which includes letters of other scripts.
 const WORD: u8 = 1;
 /// Part of a run without spaces and brackets.
 const RUN: u8 = 2;
-/// A sign that each run has that is something as a whole.
+/// A sign that every run with a shape as a whole has.
 const MARK: u8 = 4;
 
 /// The kind of each byte.
@@ -490,7 +491,7 @@ const fn is_word(byte: u8) -> bool {
     KINDS[byte as usize] & WORD != 0
 }
 
-/// The shape of a run without spaces that is one token, whatever stands in it.
+/// Returns the shape of a run without spaces that is one token, whatever signs are in it.
 fn whole(run: &str) -> Option<Shape> {
     if run.len() < 3 {
         return None;
@@ -516,7 +517,7 @@ fn whole(run: &str) -> Option<Shape> {
     if is_path && is_plain {
         return Some(Shape::Path);
     }
-    // A file or a host: letters on both sides of each dot.
+    // A file or a host has letters on both sides of each dot.
     let mut parts = run.split('.');
     let is_dotted = run.contains('.')
         && parts.all(|part| {

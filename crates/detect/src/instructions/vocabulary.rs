@@ -1,4 +1,4 @@
-//! Words: each token belongs to classes, by what it says and by what it looks like.
+//! Words: each token belongs to classes, by its letters and by its form.
 
 use std::{
     borrow::Cow,
@@ -15,28 +15,28 @@ use crate::instructions::tokens::{self, Shape, Shapes, Token};
 /// Number of a class.
 pub(crate) type Class = u16;
 
-/// The frequency of a word that is not common, compared with that of the most frequent one.
+/// The frequency of a word that is not common, relative to that of the most frequent one.
 const RARE: f64 = 1e-3;
 
 /// `words.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Words that most texts have: patterns are not looked for by them.
+    /// Words in most texts: no pattern is searched for because of them.
     common: String,
     /// Classes of words and phrases, as they are.
     words: BTreeMap<String, String>,
     /// Classes of nouns: singular and plural.
     nouns: BTreeMap<String, String>,
-    /// Classes of verbs: all forms; the class with `!` holds the plain form alone.
+    /// Classes of verbs: all forms; the class with `!` has only the plain form.
     verbs: BTreeMap<String, String>,
-    /// Forms that no rule makes.
+    /// Irregular forms.
     irregular: BTreeMap<String, String>,
     /// Classes of paths, hosts and addresses, by a part of them.
     parts: BTreeMap<String, String>,
     /// Classes of tags, by a part of them.
     tags: BTreeMap<String, String>,
-    /// Classes made of others.
+    /// Classes that consist of other classes.
     unions: BTreeMap<String, String>,
 }
 
@@ -48,16 +48,16 @@ pub(crate) struct Vocabulary {
     words: HashMap<Box<str>, Entry, RandomState>,
     parts: Parts,
     tags: Parts,
-    /// For each class those that contain it.
+    /// For each class the classes that contain it.
     unions: Vec<Vec<Class>>,
-    /// For each class what a token of it is told to be of: the class and those that contain it, as far as patterns use them.
+    /// For each class the classes that its tokens get: itself and those that contain it, if patterns use them.
     told: Vec<Vec<Class>>,
     shapes: Vec<(Shape, Class)>,
-    /// Words that most texts have, with their ranks, the most frequent one first.
+    /// Words in most texts, with their ranks, the most frequent one first.
     common: HashMap<Box<str>, f64, RandomState>,
 }
 
-/// Parts of tokens, with the classes of those that have them.
+/// Parts of tokens, with the classes of tokens that contain them.
 #[derive(Debug, Default)]
 struct Parts {
     all: Vec<(Box<str>, Class)>,
@@ -71,7 +71,7 @@ impl Parts {
         Ok(())
     }
 
-    /// The classes of a token; a part stands in it as something of its own.
+    /// Returns the classes of a token: those of parts that are separate in it.
     fn classes(&self, token: &str) -> impl Iterator<Item = Class> {
         let found = self
             .found
@@ -82,7 +82,7 @@ impl Parts {
     }
 }
 
-/// The classes of a word, alone and as the first word of phrases.
+/// The classes of a word, by itself and as the first word of phrases.
 #[derive(Debug, Default)]
 struct Entry {
     classes: Vec<Class>,
@@ -90,7 +90,7 @@ struct Entry {
     phrases: Vec<(Vec<Box<str>>, Class)>,
 }
 
-/// What a sentence has of a class that one of its tokens belongs to: one of these.
+/// The words and signs of a class: a sentence with a token of the class contains one of these.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traces<'v> {
     /// Words, phrases and parts of tokens.
@@ -99,7 +99,7 @@ pub(crate) struct Traces<'v> {
     pub(crate) in_tags: BTreeSet<Cow<'v, str>>,
     /// Signs and digits.
     pub(crate) signs: BTreeSet<u8>,
-    /// True if a token of the class can be anything.
+    /// True if any token can belong to the class.
     pub(crate) is_anything: bool,
 }
 
@@ -188,7 +188,7 @@ impl Vocabulary {
         Ok(vocabulary)
     }
 
-    /// For each class, whether it is one of words that most texts have, or of a shape.
+    /// Returns for each class whether it contains a common word, or a shape.
     pub(crate) fn common(&self) -> Vec<bool> {
         let mut own = vec![false; self.len()];
         let words = self.common.keys().filter_map(|word| self.words.get(word));
@@ -203,7 +203,7 @@ impl Vocabulary {
         common
     }
 
-    /// Prepares for reading, once all classes are known: tokens are told to be of classes that are `used`, and of no others.
+    /// Completes the vocabulary, once all classes are known: tokens get only classes that are `used`.
     pub(crate) fn settle(&mut self, used: &[bool]) {
         let mut words = std::mem::take(&mut self.words);
         let told = |classes: &[Class]| {
@@ -223,7 +223,7 @@ impl Vocabulary {
         self.words = words;
     }
 
-    /// The classes that a token of a class is told to be of.
+    /// Returns the classes that a token of a class gets.
     pub(crate) fn told(&self, class: Class) -> &[Class] {
         self.told.get(usize::from(class)).map_or(&[], Vec::as_slice)
     }
@@ -232,14 +232,14 @@ impl Vocabulary {
         0..Class::try_from(self.names.len()).unwrap_or(Class::MAX)
     }
 
-    /// A class, and those that contain it.
+    /// Returns a class, and those that contain it.
     fn unions(&self, class: Class) -> impl Iterator<Item = Class> {
         let of = |class: Class| self.unions.get(usize::from(class)).into_iter().flatten().copied();
         let outer = of(class).flat_map(of);
         std::iter::once(class).chain(of(class)).chain(outer)
     }
 
-    /// Returns how often a word is met, compared with others: in inverse proportion to its rank.
+    /// Returns the relative frequency of a word, which is inversely proportional to its rank.
     pub(crate) fn frequency(&self, word: &str) -> f64 {
         match self.common.get(word) {
             Some(rank) => rank.recip(),
@@ -247,7 +247,7 @@ impl Vocabulary {
         }
     }
 
-    /// Returns for each class the words and signs that tell of its tokens.
+    /// Returns for each class the words and signs of its tokens.
     #[expect(clippy::iter_over_hash_type, reason = "sets are in order")]
     pub(crate) fn traces(&self) -> Vec<Traces<'_>> {
         let mut own = vec![Traces::default(); self.len()];
@@ -295,7 +295,7 @@ impl Vocabulary {
         self.names.len()
     }
 
-    /// The class of a name that exists.
+    /// Returns the class of this name; an error if there is none.
     pub(crate) fn known(&self, name: &str) -> Result<Class, String> {
         self.names
             .get(name)
@@ -303,15 +303,15 @@ impl Vocabulary {
             .ok_or_else(|| format!("there is no class {name:?}"))
     }
 
-    /// The class of this name, which is made if there is none.
+    /// Returns the class of this name, and creates it if there is none.
     fn class(&mut self, name: &str) -> Class {
         let next = Class::try_from(self.names.len()).unwrap_or(Class::MAX);
         *self.names.entry(name.to_owned()).or_insert(next)
     }
 
-    /// The class of words that a pattern lists, `a|b c|d`.
+    /// Returns the class of the words that a pattern lists, `a|b c|d`.
     pub(crate) fn listed(&mut self, words: &str) -> Result<Class, String> {
-        // No class is named like this.
+        // No other class has such a name.
         let name = format!("={words}");
         if let Some(class) = self.names.get(&name) {
             return Ok(*class);
@@ -351,7 +351,7 @@ impl Vocabulary {
         }
     }
 
-    /// Tells of every token of a sentence what classes it is of.
+    /// Calls `tell` for every token of a sentence with the classes that it belongs to.
     pub(crate) fn classify(&self, text: &str, sentence: &[Token], mut tell: impl FnMut(usize, &[Class])) {
         for (index, token) in sentence.iter().enumerate() {
             let word = &text[token.span.clone()];
@@ -407,7 +407,7 @@ fn entries_of(list: &str) -> impl Iterator<Item = &str> {
         .filter(|entry| !entry.is_empty())
 }
 
-/// The words of an entry, as a text's are split.
+/// Splits an entry into words, in the way in which texts are split.
 fn split(entry: &str) -> Vec<String> {
     let mut words = Vec::new();
     tokens::sentences(entry, 0..entry.len(), |tokens| {
@@ -416,7 +416,7 @@ fn split(entry: &str) -> Vec<String> {
     words
 }
 
-/// Returns whether a part of a token is something of its own.
+/// Returns whether a part of a token is separate from the rest.
 fn stands_alone(token: &str, part: Range<usize>) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let (bytes, own) = (token.as_bytes(), &token.as_bytes()[part.clone()]);
@@ -442,7 +442,7 @@ fn plural(noun: &str) -> String {
     }
 }
 
-/// Forms of a verb: plain, third person, past, participles.
+/// Returns the forms of a verb: plain, third person, past, participles.
 fn forms(verb: &str, irregular: Option<&str>) -> Vec<String> {
     let mut forms = vec![verb.to_owned(), plural(verb)];
     let is_vowel = |byte: u8| b"aeiou".contains(&byte);

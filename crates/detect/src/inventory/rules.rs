@@ -1,4 +1,4 @@
-//! The rules of an inventory and the signals of scripts, as they stand in `rules/inventory.toml`.
+//! The rules of an inventory and the signals of scripts, read from `rules/inventory.toml`.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -45,23 +45,23 @@ pub struct InventoryRule {
     pub about: About,
     /// Its usual severity.
     pub severity: Severity,
-    /// One line, for lists.
+    /// Its title of one line, for lists.
     pub title: String,
-    /// The consequences of what it finds.
+    /// The consequences of the finding.
     pub why: String,
     /// The remedy.
     pub remedy: String,
-    /// An example.
+    /// An example that it finds.
     pub hit: String,
-    /// Like it, and harmless.
+    /// A similar example that is harmless.
     pub miss: String,
-    /// Signals that all have to be there.
+    /// Signals that are all required.
     #[serde(default)]
     pub(super) all: Vec<String>,
-    /// Lines within which they raise the severity, and without which a document is not meant.
+    /// Lines within which the signals raise the severity; in a document they are a match only within these lines.
     #[serde(default)]
     pub(super) within: usize,
-    /// True if texts for models are read by it too.
+    /// True if the rule applies to texts for models too.
     #[serde(default)]
     pub(super) documents: bool,
 }
@@ -72,13 +72,13 @@ pub struct InventoryRule {
 pub enum About {
     /// A configured server.
     Server,
-    /// Servers beside each other.
+    /// Servers in relation to each other.
     Shadowing,
     /// A text of a skill.
     Skill,
     /// A script of a skill.
     Script,
-    /// A file or a tree as a whole.
+    /// A whole file or directory tree.
     File,
 }
 

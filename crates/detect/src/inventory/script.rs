@@ -1,4 +1,4 @@
-//! Scripts that skills bring, by signals in their lines.
+//! Scripts of skills, inspected by signals in their lines.
 
 use mcpmon_model::Severity;
 
@@ -9,12 +9,12 @@ use super::{
 };
 use crate::mask::mask_text;
 
-/// Longest line that is read by signals, bytes; of a longer one, pieces of that length that overlap.
+/// Longest line that is inspected, bytes; a longer one is inspected in overlapping pieces of that length.
 const MAX_LINE_BYTES: usize = 4096;
-/// Bytes that two pieces of a line share.
+/// Bytes by which two pieces of a line overlap.
 const OVERLAP: usize = 512;
 
-/// A part of a text that signals are looked for in.
+/// A part of a text in which signals are searched for.
 #[derive(Clone, Copy, Debug)]
 struct Line<'t> {
     number: usize,
@@ -22,7 +22,7 @@ struct Line<'t> {
     text: &'t str,
 }
 
-/// Returns the findings in a script, or in a text with commands for whoever reads it.
+/// Returns the findings in a script, or in a text with commands for its reader.
 pub(super) fn inspect(text: &str, kind: TextKind) -> Vec<InventoryFinding> {
     let lines = lines(text);
     let rules = TABLE.rules.iter().filter(|rule| !rule.all.is_empty());
@@ -81,7 +81,7 @@ const fn lowered(severity: Severity) -> Severity {
     }
 }
 
-/// The lines of a text; what a backslash continues is one line, and comments are none.
+/// Returns the lines of a text. Lines joined by a backslash are one, and comments are left out.
 fn lines(text: &str) -> Vec<Line<'_>> {
     let mut lines = Vec::new();
     let mut start = 0;

@@ -1,4 +1,4 @@
-//! Configured servers: how they are started and reached, and what stands in clear beside that.
+//! Configured servers: how they are started or reached, and secrets in clear in their entries.
 
 use mcpmon_clients::{ConfiguredServer, ConfiguredTransport, Scope};
 use mcpmon_model::{RawJson, Severity};
@@ -13,14 +13,14 @@ use crate::{
     similarity::{resembles, well_known},
 };
 
-/// The traits of a file beside its servers.
+/// The properties of the file with the entry of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct FileTraits {
-    /// Its owner.
+    /// The owner of the file.
     pub scope: Scope,
-    /// True if others than its owner may read it.
+    /// True if users other than its owner may read it.
     pub is_open: bool,
-    /// The least similarity of long names; `None` where names are not compared.
+    /// The least similarity of long names; `None` if names are not compared.
     pub similarity: Option<f64>,
 }
 
@@ -66,7 +66,7 @@ fn unpinned(server: &ConfiguredServer, words: &[String]) -> Option<InventoryFind
     })
 }
 
-/// The name in the file, and the package behind it: either may be made to be taken for another one.
+/// Finds a name that looks like a well-known one: that of the package, or that in the file.
 fn look_alike(server: &ConfiguredServer, words: &[String], file: &FileTraits) -> Option<InventoryFinding> {
     let threshold = file.similarity?;
     let package = LaunchRules::default().detect(words).map(|launch| launch.name);
@@ -117,7 +117,7 @@ fn plain_http(server: &ConfiguredServer, url: &str) -> Option<InventoryFinding> 
     })
 }
 
-/// Secrets, by the same rules as in the arguments of a call.
+/// Finds secrets, by the same rules as in the arguments of a call.
 fn configured_secrets(server: &ConfiguredServer, file: &FileTraits) -> Vec<InventoryFinding> {
     let json = RawJson::trusted(&server.json);
     let secrets = secrets::inspect(json, &Arguments::walk(json));
@@ -132,7 +132,7 @@ fn configured_secrets(server: &ConfiguredServer, file: &FileTraits) -> Vec<Inven
                 .matches
                 .first()
                 .map_or("", |matched| matched.text.as_str());
-            // Every user sees the words of a process.
+            // Every user can see the arguments of a process.
             let is_seen = path.starts_with("args") || path.starts_with("command") || path.starts_with("cmd");
             let (severity, why) = match (file.scope, is_seen, file.is_open) {
                 (Scope::Project, ..) => (Severity::High, ", in a file that is shared with the project"),

@@ -1,4 +1,4 @@
-//! Texts of skills: what models read, and what they run.
+//! Texts of skills: documents that models read, and scripts that they run.
 
 use mcpmon_model::{Category, Severity};
 
@@ -31,11 +31,11 @@ const PROGRAMS: [&[u8]; 8] = [
     b"\xca\xfe\xba\xbe",
     b"\0asm",
 ];
-/// Endings of compiled code that has no mark of its own.
+/// Endings of compiled code that has no such first bytes.
 static COMPILED: WordList = tables::SCAN.list("skill", "compiled");
 
 impl TextKind {
-    /// The kind of a text, by the ending of its file, its first line, and whether it may be executed.
+    /// Returns the kind of a text, by the ending of its file, its first line, and whether it is executable.
     pub fn new(name: &str, text: &str, is_executable: bool) -> Self {
         let ending = ending(name);
         let is_script = SCRIPTS.contains(&ending.as_str()) || text.starts_with("#!") || is_executable;
@@ -52,7 +52,7 @@ pub fn is_program(name: &str, bytes: &[u8]) -> bool {
         || COMPILED.contains(&ending(name).as_str())
 }
 
-/// The ending of a file's name, in lower case.
+/// Returns the ending of a file's name, in lower case.
 fn ending(name: &str) -> String {
     let file = name.rsplit('/').next().unwrap_or(name);
     file.rsplit_once('.')
@@ -72,8 +72,8 @@ pub fn inspect_text(scanner: &Scanner, kind: TextKind, text: &str) -> Vec<Invent
             let inventory = InventoryFinding::of_text(finding, text);
             let is_code =
                 kind == TextKind::Script || finding.matches.iter().all(|hit| is_fenced(text, hit.position));
-            // Code that names a credential file is ordinary. Beside an order to hide or to send, it is not; and a script
-            // that sends has a rule of its own.
+            // Code that names a credential file is ordinary, unless the text also orders to hide or to send something.
+            // A script that sends has its own rule.
             match finding.category == Category::CredentialTheft && is_code && !turns_away {
                 true => {
                     let severity = inventory.severity.min(Severity::Medium);
@@ -104,8 +104,8 @@ fn is_fenced(text: &str, position: usize) -> bool {
         == 1
 }
 
-/// Returns the findings in the description of a skill, which every session of its client reads: it is judged as strictly as
-/// that of a tool where it steers the model against its user.
+/// Returns the findings in the description of a skill, which every session of its client reads. Findings against the
+/// user are as severe as in the description of a tool.
 pub fn skill_description(scanner: &Scanner, skill: &str) -> Vec<InventoryFinding> {
     let Some((start, description)) = description(skill) else {
         return Vec::new();
@@ -124,14 +124,14 @@ pub fn skill_description(scanner: &Scanner, skill: &str) -> Vec<InventoryFinding
         .collect()
 }
 
-/// The value of `description` in the head of a skill, with its position.
+/// Returns the value of `description` in the head of a skill, with its position.
 fn description(skill: &str) -> Option<(usize, &str)> {
     const MEMBER: &str = "description:";
     let head = skill.strip_prefix("---")?;
     let end = head.find("\n---")?;
     let at = head[..end].find(&format!("\n{MEMBER}"))? + 1 + MEMBER.len();
     let rest = &head[at..end];
-    // Lines that are indented belong to it.
+    // Indented lines belong to the value.
     let is_next = |(at, _): &(usize, &str)| !rest[at + 1..].starts_with([' ', '\t', '\r', '\n']);
     let length = rest
         .match_indices('\n')

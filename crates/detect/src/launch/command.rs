@@ -1,27 +1,27 @@
-//! A command on its way through launchers: its words, bounded, and the directory it is known to run in.
+//! Commands inside launchers: their words, up to a limit, and the directory in which they run, if known.
 
 use std::borrow::Cow;
 
 use super::loader;
 
-/// Words of a command that are looked at.
+/// Most words of a command that are read.
 pub(super) const MAX_WORDS: usize = 256;
 
-/// One word of a command; owned only where a shell line had to be unquoted.
+/// One word of a command; owned only if it was unquoted from a shell line.
 pub(super) type Word<'a> = Cow<'a, str>;
 
-/// The words of a command, and where it runs if a launcher said so.
+/// The words of a command, and the directory in which it runs if a launcher gave it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Command<'a> {
-    /// Program and arguments; never more than [`MAX_WORDS`].
+    /// Program and arguments; at most [`MAX_WORDS`].
     pub(super) words: Vec<Word<'a>>,
     /// Directory set by `cd`, `uv --directory` and the like.
     pub(super) directory: Option<Word<'a>>,
 }
 
 impl<'a> Command<'a> {
-    /// The first [`MAX_WORDS`] of `argv`, or of the title that the process wrote over its arguments. What a dynamic loader is told
-    /// to run is the command.
+    /// Returns the command of the first [`MAX_WORDS`] of `argv`, or of the title that the process wrote over its
+    /// arguments. If `argv` is that of a dynamic loader, the command is the program that it is told to run.
     pub(super) fn from_argv<S: AsRef<str>>(argv: &'a [S]) -> Self {
         match title(argv) {
             Some(title) => Self::from_words(title.split_ascii_whitespace()),
@@ -32,7 +32,7 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The first [`MAX_WORDS`] of these.
+    /// Returns the command of the first [`MAX_WORDS`] of these words.
     pub(super) fn from_words(words: impl Iterator<Item = &'a str>) -> Self {
         Self {
             words: words.take(MAX_WORDS).map(Cow::Borrowed).collect(),
@@ -40,14 +40,14 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The command that starts at word `at`, in `directory` if that is given.
+    /// Returns the command that starts at word `at`, in `directory` if that is given.
     pub(super) fn rest(mut self, at: usize, directory: Option<Word<'a>>) -> Self {
         self.words.drain(..at.min(self.words.len()));
         self.directory = directory.or(self.directory);
         self
     }
 
-    /// The same arguments for the program `name`.
+    /// Returns a command with the same arguments, and the program `name`.
     pub(super) fn renamed(mut self, name: &str) -> Self {
         if let Some(program) = self.words.first_mut() {
             *program = Cow::Owned(name.to_owned());
@@ -55,30 +55,30 @@ impl<'a> Command<'a> {
         self
     }
 
-    /// Word `at`, empty where there is none.
+    /// Returns word `at`; empty if there is none.
     pub(super) fn word(&self, at: usize) -> &str {
         self.words.get(at).map_or("", |word| word.as_ref())
     }
 
-    /// Name of the program, as launchers are listed: see [`program_name`].
+    /// Returns the name of the program in the form in which launchers are listed: see [`program_name`].
     pub(super) fn program(&self) -> &str {
         program_name(self.word(0))
     }
 }
 
-/// The title that a process gave itself: a command line in the place of the first argument, and nothing but what is left
-/// of the others behind it. npm writes `npm exec PACKAGE` and `npm i PACKAGE`.
+/// Returns the title that a process gave itself: a command line in place of the first argument, with empty arguments
+/// after it. npm writes `npm exec PACKAGE` and `npm i PACKAGE`.
 fn title<S: AsRef<str>>(argv: &[S]) -> Option<&str> {
     let (title, rest) = argv.split_first()?;
     let title = title.as_ref();
     let mut words = title.split_ascii_whitespace();
     let (program, _) = (words.next()?, words.next()?);
-    // A path may have spaces in it.
+    // A path may contain spaces.
     let is_title = !program.contains('/') && rest.iter().all(|word| word.as_ref().is_empty());
     is_title.then_some(title)
 }
 
-/// The part of `path` after its last separator.
+/// Returns the part of `path` after its last separator.
 pub(super) fn basename(path: &str) -> &str {
     path.trim_end_matches('/')
         .rsplit(['/', '\\'])
@@ -86,7 +86,7 @@ pub(super) fn basename(path: &str) -> &str {
         .unwrap_or(path)
 }
 
-/// `path` without directories, the dash of a login shell, and the endings that Windows gives to programs.
+/// Returns `path` without directories, the dash of a login shell, and the endings of programs on Windows.
 pub(super) fn program_name(path: &str) -> &str {
     let name = basename(path);
     let name = name.strip_prefix('-').unwrap_or(name);
@@ -96,7 +96,7 @@ pub(super) fn program_name(path: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// `name` without the version that distributions add: `python3.12` is `python`.
+/// Returns `name` without the version that distributions add: `python` for `python3.12`.
 pub(super) fn unversioned(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
 }

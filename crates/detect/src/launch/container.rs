@@ -8,7 +8,7 @@ use super::{
     target::{Step, Subject, Target},
 };
 
-/// The client of Docker's sandboxes that is nothing else.
+/// The client of Docker's sandboxes.
 const SANDBOX_CLIENT: &str = "sbx";
 
 /// Returns whether `name` is a container client.
@@ -21,22 +21,22 @@ pub(super) fn is_client(name: &str) -> bool {
 
 /// The position of the container in a command.
 struct Run {
-    /// Through `compose`, which hands its input on unless it is told not to.
+    /// True if `compose` runs it, which forwards its input unless told otherwise.
     is_composed: bool,
-    /// True if the container is there already.
+    /// True if the container exists already.
     is_entered: bool,
-    /// True if it is a sandbox for an agent, and the agent is named in the image's place.
+    /// True if it is a sandbox for an agent, whose name is in the place of the image.
     is_sandbox: bool,
     /// The options of the verb.
     known: &'static Options,
-    /// The first word behind the verb.
+    /// Position of the first word after the verb.
     options: usize,
-    /// The word that names image, service or container.
+    /// Position of the word that names image, service or container.
     image: usize,
 }
 
 impl Run {
-    /// `None` where nothing is run.
+    /// Reads the command; `None` if it runs nothing.
     fn read(command: &Command<'_>) -> Option<Self> {
         let mut is_composed = command.program().ends_with("-compose");
         let of_client = |is_composed| {
@@ -112,7 +112,7 @@ pub(super) fn step(command: Command<'_>) -> Step<'_> {
     let stage = Stage::Container {
         image: image.clone().into_owned(),
     };
-    // The container that `exec` enters runs already, and a sandbox is called by its agent: only the command counts.
+    // The container of an `exec` runs already, and a sandbox is named after its agent: only the command counts.
     let subject = if is_entered || is_agent {
         Subject::Code
     } else {
@@ -121,11 +121,11 @@ pub(super) fn step(command: Command<'_>) -> Step<'_> {
     Step::Is(Target::new(subject, stage, command, at + 1), vec![inside])
 }
 
-/// Returns whether what `command` runs in a container hears what its client is told; so it is where that
-/// cannot be known.
+/// Returns whether the program that `command` runs in a container receives the input of its client. Returns true if
+/// that cannot be known.
 ///
-/// Only words in front of the image are the client's. A terminal asked for does not matter: who speaks through a pipe
-/// is no person.
+/// Only words before the image are options of the client. A requested terminal does not matter: a program that talks
+/// through a pipe is no person.
 pub(super) fn hears(command: &Command<'_>) -> bool {
     let Some(run) = Run::read(command) else {
         return true;

@@ -1,4 +1,4 @@
-//! Owner of a script or program, from its path: a package, a project directory, or itself.
+//! The owner of a script or program, derived from its path: a package, a project directory, or the file itself.
 
 use super::{
     command::basename,
@@ -6,25 +6,25 @@ use super::{
 };
 use crate::tables::{self, WordList};
 
-/// Names that any server could have, with `-` for `_`: those under which projects start.
+/// Names that any server could have, with `-` for `_`: those of the entry points of projects.
 static ENTRY_POINTS: WordList = tables::LAUNCH.list("file", "entry_points");
-/// Those that say that it is a server, but not which.
+/// Names of entry points that only say that it is some MCP server.
 static MCP_ENTRY_POINTS: WordList = tables::LAUNCH.list("file", "mcp_entry_points");
 /// Directories inside a project.
 static INSIDE: WordList = tables::LAUNCH.list("file", "inside");
-/// Directories that hold MCP servers side by side.
+/// Directories that contain several MCP servers.
 static COLLECTIONS: WordList = tables::LAUNCH.list("file", "collections");
-/// Directories whose entries are people.
+/// Directories whose entries are homes of users.
 const HOMES: &[&str] = &["home", "Users"];
-/// Directories from the end of a path that are looked at.
+/// Most directories from the end of a path that are read.
 const MAX_DEPTH: usize = 8;
 
 /// The parts of a path that name its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileName {
-    /// Name of the package or project the file belongs to, as far as the path tells.
+    /// Name of the package or project that the file belongs to, if the path contains it.
     pub(super) owner: Option<Name>,
-    /// The extent to which the owner's name stands for the file.
+    /// The relation of the file to its owner.
     pub(super) part: Part,
     /// Name of the file without its ending.
     pub(super) stem: String,
@@ -41,7 +41,7 @@ pub(super) enum Part {
     Entry,
     /// The entry point of a project in a directory of MCP servers.
     Collected,
-    /// Some file: only its own name speaks for it.
+    /// Any other file: only its own name counts.
     Other,
 }
 
@@ -63,7 +63,7 @@ impl FileName {
     }
 }
 
-/// Returns whether `name` is one that any server could have: a part of one (`index`), or no more than MCP.
+/// Returns whether `name` is one that any server could have: that of an entry point (`index`), or just MCP.
 pub(super) fn says_nothing(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('_', "-");
     ENTRY_POINTS.contains(&name.as_str()) || MCP_ENTRY_POINTS.contains(&name.as_str())
@@ -90,7 +90,7 @@ fn owner(directories: &[&str], stem: &str) -> (Option<Name>, Part) {
     let (Some(project), around) = (outer.next(), outer.next()) else {
         return (None, Part::Other);
     };
-    // A person may be called anything.
+    // A user's name can be any word.
     if around.is_some_and(|around| HOMES.contains(around)) {
         return (None, Part::Other);
     }
@@ -111,7 +111,7 @@ fn owner(directories: &[&str], stem: &str) -> (Option<Name>, Part) {
     (Some(name), part)
 }
 
-/// The npm package below the `node_modules` at index `modules`.
+/// Returns the npm package below the `node_modules` at index `modules`.
 fn installed(directories: &[&str], modules: usize, stem: &str) -> (Option<Name>, Part) {
     let inside = &directories[modules + 1..];
     match inside {
@@ -138,7 +138,7 @@ fn installed(directories: &[&str], modules: usize, stem: &str) -> (Option<Name>,
     }
 }
 
-/// `file` without the ending of a program or script, and an archive's version.
+/// Returns `file` without the ending of a program or script, and without the version of an archive.
 fn stem(file: &str) -> &str {
     static ENDINGS: WordList = tables::LAUNCH.list("file", "endings");
     let Some((stem, ending)) = file.rsplit_once('.') else {
@@ -154,7 +154,7 @@ fn stem(file: &str) -> &str {
     version.flatten().map_or(stem, |(at, _)| &stem[..at])
 }
 
-/// Returns whether every word of `stem` is one of the project's name: `weather.py` in `weather-mcp`.
+/// Returns whether every word of `stem` is a word of the project's name: `weather.py` in `weather-mcp`.
 fn is_within(stem: &str, project: &str) -> bool {
     let separators = ['-', '_', '.'];
     stem.split(separators)

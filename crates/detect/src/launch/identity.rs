@@ -1,4 +1,4 @@
-//! The names a target goes by, and the id a server gets from them.
+//! The names of a launch target, and the server id derived from them.
 
 use mcpmon_model::{Digest, ServerId, one_spelling};
 
@@ -14,27 +14,27 @@ use crate::tables::{self, WordList};
 /// Last parts of a dotted module name that are not its name.
 static MODULE_ENTRIES: WordList = tables::LAUNCH.list("identity", "module_entries");
 
-/// A name that a target goes by.
+/// A name of a launch target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     /// The name.
     pub(super) name: Name,
     /// The kind of name.
     pub(super) kind: Kind,
-    /// The ground for the name.
+    /// The evidence besides the name.
     pub(super) ground: Ground,
 }
 
-/// The ground for a claim besides the name.
+/// The evidence for a claim besides the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ground {
     /// The name alone.
     Name,
-    /// A command in a cache that was filled for this launch.
+    /// The command is in a cache that was filled for this launch.
     Cache,
-    /// A project in a directory of MCP servers.
+    /// The project is in a directory of MCP servers.
     Collection,
-    /// An SDK's command line serves it.
+    /// The command line of an SDK serves it.
     Sdk,
 }
 
@@ -47,7 +47,7 @@ impl Claim {
     }
 }
 
-/// The names of `target`, the one that names the server best first.
+/// Returns the names of `target`, the one that names the server best first.
 pub(super) fn claims(target: &Target<'_>) -> Vec<Claim> {
     let directory = target.directory.as_deref();
     match &target.subject {
@@ -72,14 +72,14 @@ pub(super) fn claims(target: &Target<'_>) -> Vec<Claim> {
     }
 }
 
-/// The id of the server that `target` starts, which `claim` made it out to be.
+/// Returns the id of the server that `target` starts, with the name in `claim`.
 ///
-/// It is the name without scope and version (`@modelcontextprotocol/server-memory` is `server-memory`),
-/// so that npx, bunx, `node PATH` and a shell give the same. A name that says nothing (`@stripe/mcp`) gets
-/// its scope or directory in front (`stripe-mcp`). It is spelled one way ([`one_spelling`]): Python writes one
-/// server as the module `mcp_server_time` and the command `mcp-server-time`. Two packages of one bare name (`@a/x-mcp`, `@b/x-mcp`)
-/// share an id: the package is told apart by its name and its hash. Without any name the id is `mcp-` and
-/// eight digits of the hash of the command.
+/// The id is the name without scope and version (`@modelcontextprotocol/server-memory` is `server-memory`), so that
+/// npx, bunx, `node PATH` and a shell give the same one. A name without meaning (`@stripe/mcp`) gets its scope or
+/// directory in front (`stripe-mcp`). The id has one spelling ([`one_spelling`]): Python spells one server as the
+/// module `mcp_server_time` and the command `mcp-server-time`. Two packages of one bare name (`@a/x-mcp`, `@b/x-mcp`)
+/// share an id; they differ in the name and the hash of the package. Without any name the id is `mcp-` and eight digits
+/// of the hash of the command.
 pub(super) fn server_id(target: &Target<'_>, claim: Option<&Claim>) -> ServerId {
     claim
         .and_then(|claim| named(target, claim))
@@ -117,7 +117,7 @@ fn named(target: &Target<'_>, claim: &Claim) -> Option<String> {
     }
 }
 
-/// `bare` with the project around the file in front; nothing where the path does not tell.
+/// Returns `bare` with the name of the project around the file in front; `None` if the path does not contain it.
 fn around(path: &str, directory: Option<&str>, bare: &str) -> Option<String> {
     let owner = FileName::read(path, directory).owner?.bare;
     (!says_nothing(&owner) && owner != bare).then(|| {
@@ -139,7 +139,7 @@ fn hashed(target: &Target<'_>) -> ServerId {
     ServerId::new(id).expect("hexadecimal digits are fine in an id")
 }
 
-/// The word of the command line that names the subject.
+/// Returns the word of the command line that names the subject.
 pub(super) fn subject_text<'t>(subject: &'t Subject<'_>) -> &'t str {
     match subject {
         Subject::Package { spec: text, .. }
@@ -167,7 +167,7 @@ fn package_claims(spec: &str, command: Option<&str>, directory: Option<&str>) ->
         None => directory.map(|directory| Name::bare(basename(directory))),
     };
     let command = command.map(|command| Name::bare(program_name(command)));
-    // One repository can hold many commands; a package of a registry is best known by its own name.
+    // One repository can have many commands; a package of a registry is known best by its own name.
     let names = match &package {
         Some(name) if name.origin == Origin::Registry => [package, command],
         Some(_) | None => [command, package],
@@ -222,7 +222,7 @@ fn program_claims(path: &str) -> Vec<Claim> {
     let file = FileName::read(path, None);
     let is_script = file.stem != program_name(path);
     if let (Part::Installed | Part::Cached, true) = (file.part, is_script) {
-        // The command of a package is a link to a script, which an interpreter runs.
+        // The command of a package is a link to a script that an interpreter runs.
         return file_claims(path, None);
     }
     let own = by_name(Name::bare(program_name(path)), Kind::Package);
@@ -234,7 +234,7 @@ fn program_claims(path: &str) -> Vec<Claim> {
     }
 }
 
-/// The claim of the package or project that `file` stands for.
+/// Returns the claim of the package or project whose entry point `file` is.
 fn entry_claim(file: &FileName) -> Option<Claim> {
     let ground = match file.part {
         Part::Installed | Part::Entry => Ground::Name,
@@ -250,7 +250,7 @@ fn entry_claim(file: &FileName) -> Option<Claim> {
     })
 }
 
-/// The task itself, and the project whose main task it is.
+/// Returns the claims of the task itself, and of the project whose main task it is.
 fn task_claims(name: &str, directory: Option<&str>) -> Vec<Claim> {
     let mut claims = vec![by_name(Name::bare(name), Kind::Script)];
     if matches!(name, "start" | "serve") {

@@ -1,4 +1,4 @@
-//! Interpreters and virtual machines, and shells: what they are told to run.
+//! Interpreters, virtual machines and shells, and the programs that they are told to run.
 
 use serde::Deserialize;
 
@@ -31,11 +31,11 @@ enum Operand {
     File,
     /// A class or an assembly: a module unless it has a file's ending.
     Class,
-    /// A file, which has this ending; anything else is a command of the tool.
+    /// A file with this ending; any other word is a command of the tool.
     FileEnding(String),
 }
 
-/// The interpreter called `name`, which has no version.
+/// Returns the interpreter called `name`, which has no version.
 pub(super) fn find(name: &str) -> Option<&'static Interpreter> {
     let mut interpreters = LAUNCHERS.interpreter.iter();
     interpreters.find(|interpreter| has(&interpreter.names, name))
@@ -76,7 +76,7 @@ impl Interpreter {
         }
     }
 
-    /// The file that it is told to run.
+    /// Returns the file that it is told to run.
     pub(super) fn script(&self, command: &Command<'_>) -> Option<String> {
         match parse(command, 1, &self.options).end {
             End::Operand(at) => Some(command.word(at).to_owned()).filter(|word| word != "-"),
@@ -113,7 +113,7 @@ impl Interpreter {
     }
 }
 
-/// The launcher that `path` is the script of: `/usr/bin/npx`, `…/npm/bin/npx-cli.js`,
+/// Returns the launcher whose script `path` is: `/usr/bin/npx`, `…/npm/bin/npx-cli.js`,
 /// `…/node_modules/tsx/dist/cli.mjs`.
 fn launcher_script(path: &str) -> Option<&str> {
     let file = program_name(path);
@@ -122,11 +122,11 @@ fn launcher_script(path: &str) -> Option<&str> {
         .iter()
         .find_map(|ending| file.strip_suffix(ending))
     else {
-        // The command `mcp` of a Python environment is the SDK's, that of an npm package is a server.
+        // The command `mcp` of a Python environment is that of the SDK; that of an npm package is a server.
         let known = path.contains('/') && is_launcher(file) && !(file == "mcp" && modules.is_some());
         return known.then_some(file);
     };
-    // A script of one's own that happens to be called `script.js` is no launcher.
+    // A user's script that happens to be called `script.js` is no launcher.
     let package = modules?.split('/').next()?;
     [stem.strip_suffix("-cli").unwrap_or(stem), package]
         .into_iter()

@@ -1,9 +1,9 @@
-//! The dynamic loader as a program of its own: `ld-linux-x86-64.so.2 OPTIONS PROGRAM ARGUMENTS` runs another program in its
-//! place.
+//! The dynamic loader as a command: `ld-linux-x86-64.so.2 OPTIONS PROGRAM ARGUMENTS` runs another program in its own
+//! process.
 
 use super::command::basename;
 
-/// Options of the loaders of glibc and musl that are followed by a value.
+/// Options of the loaders of glibc and musl that take a value.
 const WITH_VALUE: [&str; 7] = [
     "--argv0",
     "--audit",
@@ -13,11 +13,11 @@ const WITH_VALUE: [&str; 7] = [
     "--library-path",
     "--preload",
 ];
-/// Loaders that may stand one behind another.
+/// Most loaders that run each other.
 const MAX_LOADERS: usize = 8;
 
-/// Returns the position of the program that a loader is told to run; `None` for any other command, and for a loader that runs
-/// nothing.
+/// Returns the position of the program that a loader is told to run; `None` for any other command, and for a loader
+/// that runs nothing.
 pub(super) fn program_at<S: AsRef<str>>(words: &[S]) -> Option<usize> {
     let mut at = None;
     for _ in 0..MAX_LOADERS {
@@ -41,14 +41,14 @@ fn behind<S: AsRef<str>>(words: &[S], loader: usize) -> Option<usize> {
             "--inhibit-cache" => at += 1,
             option if WITH_VALUE.contains(&option) => at += 2,
             option if is_set(option) => at += 1,
-            // `--list` and the like show something; others are errors.
+            // `--list` and the like only print something; other options are errors.
             option if option.starts_with("--") => return None,
             _ => return Some(at),
         }
     }
 }
 
-/// `--preload=LIBRARY`, as musl has it.
+/// Returns whether a word is an option with its value, `--preload=LIBRARY`, as musl allows.
 fn is_set(word: &str) -> bool {
     let option = word.split_once('=').map(|(option, _)| option);
     option.is_some_and(|option| WITH_VALUE.contains(&option))

@@ -1,7 +1,7 @@
 //! MCP server launches, recognised from their argument vectors.
 //!
-//! A command is peeled level by level (wrappers, shells, runners, interpreters) down to what it runs, and
-//! only the name of that is judged: no argument ever makes a command a server.
+//! A command is unwrapped level by level (wrappers, shells, runners, interpreters) down to the program that it runs,
+//! and only the name of that program is judged: no argument ever makes a command a server.
 
 mod bridge;
 mod builtin;
@@ -40,11 +40,11 @@ use mcpmon_model::ServerId;
 /// An MCP server that a command starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// The server: the same however it is started.
+    /// The server; the same for every way to start it.
     pub server: ServerId,
-    /// The stage of the process of this very command.
+    /// The stage of the process of this command.
     pub stage: Stage,
-    /// The rule that matched, for a person to read.
+    /// The rule that matched, as text for a person.
     pub pattern: String,
     /// Package, module, image or program, with its scope and without its version.
     pub name: String,
@@ -55,26 +55,26 @@ pub struct Launch {
 pub enum Stage {
     /// A launcher, shell or wrapper that will start or become something else: npx, uvx, env, `sh -c`.
     Launcher,
-    /// A shell that is itself what the command names: it will start or become something else, or serves.
+    /// A shell that the command itself names: it will start or become something else, or it serves.
     Shell {
         /// Its script, as given in argv; `None` for a line in an argument.
         script: Option<String>,
     },
     /// An interpreter serving a script.
     Script {
-        /// As given in argv, perhaps relative.
+        /// The path as given in argv, perhaps relative.
         path: String,
     },
     /// An interpreter serving a module or package by name: `python -m NAME`, `deno run npm:NAME`.
     Module {
-        /// As given in argv.
+        /// The name as given in argv.
         name: String,
     },
-    /// A program of its own.
+    /// A program without an interpreter.
     Program,
     /// A container client: the server runs elsewhere.
     Container {
-        /// As given in argv; with `exec` the container's name.
+        /// The image as given in argv; with `exec` the container's name.
         image: String,
     },
     /// Source code in an argument or on standard input.

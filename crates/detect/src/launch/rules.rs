@@ -1,4 +1,4 @@
-//! The rules of a configuration, and detection by them.
+//! Launch rules of a configuration, and detection with them.
 
 use mcpmon_model::{NameGlob, ServerId};
 
@@ -17,9 +17,9 @@ use super::{
     walk::Budget,
 };
 
-/// Bytes of a command line that globs are matched against.
+/// Most bytes of a command line that globs are matched against.
 const MAX_LINE: usize = 4096;
-/// Bytes of a name that can be a server's: the longest npm allows, and room for a path.
+/// Longest name that can be a server's, bytes: npm's longest, and room for a path.
 pub(super) const MAX_NAME: usize = 512;
 
 /// The recognition of MCP servers among commands, compiled once from configuration.
@@ -36,19 +36,18 @@ enum Patterns {
     Configured(Vec<NameGlob>),
 }
 
-/// A server found, without the stage of the command it was found in.
+/// A detected server, without the stage of its command.
 struct Found {
     server: ServerId,
     role: Role,
     pattern: String,
     name: String,
-    /// The file that runs, where a glob of the configuration made it a server.
+    /// The file that runs, if a glob of the configuration made it a server.
     configured_file: Option<String>,
 }
 
 impl Found {
-    /// Returns whether a glob of the configuration named a link, so that no name of what it leads to need
-    /// match.
+    /// Returns whether a glob of the configuration named a link; the target of the link need not match any name then.
     fn is_followed<S: AsRef<str>>(&self, argv: &[S], linked: &[String]) -> bool {
         let Some(file) = &self.configured_file else {
             return false;
@@ -61,13 +60,13 @@ impl Found {
 /// The role of the process that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// The process is the server, or stands for a remote one.
+    /// The process is the server, or connects to a remote one.
     Serves,
     /// The process starts the server as a child.
     Starts,
 }
 
-/// The levels above a command.
+/// The state from the enclosing levels of a command.
 #[derive(Clone, Copy)]
 struct Above<'r> {
     /// A custom glob that matched the whole line of one of them.
@@ -75,7 +74,7 @@ struct Above<'r> {
     budget: Budget,
 }
 
-/// The command is excluded, whatever else is found.
+/// The result that a command is excluded, whatever else matches.
 struct Excluded;
 
 impl Default for LaunchRules {
@@ -85,11 +84,11 @@ impl Default for LaunchRules {
 }
 
 impl LaunchRules {
-    /// Rules with `patterns` instead of the built-in ones and the built-in list of servers, if given.
+    /// Builds rules with `patterns` in place of the built-in ones and of the built-in list of servers, if given.
     ///
-    /// All globs are matched against the name of what runs (package, module, image, program, with and
-    /// without scope), its path, its basename, and the whole command line joined by spaces. `patterns` do
-    /// not make a developer's tool a server, `custom` ones do; `exclude` wins over both.
+    /// All globs are matched against the name of the program that runs (package, module, image, program, with and
+    /// without scope), its path, its basename, and the whole command line joined by spaces. `patterns` do not make a
+    /// developer's tool a server, `custom` ones do; `exclude` takes precedence over both.
     pub fn new(patterns: Option<Vec<NameGlob>>, custom: Vec<NameGlob>, exclude: Vec<NameGlob>) -> Self {
         let patterns = match patterns {
             Some(globs) => Patterns::Configured(globs),
@@ -107,8 +106,8 @@ impl LaunchRules {
         self.detect_linked(argv, &[])
     }
 
-    /// Returns the launch by `argv`, if it starts an MCP server, with the name of the package that `linked`
-    /// leads to: that is `argv` with its links followed, and empty if there are none.
+    /// Returns the launch by `argv`, if it starts an MCP server, with the name of the package that `linked` leads to:
+    /// `linked` is `argv` with its links resolved, and empty if there are none.
     pub fn detect_linked<S: AsRef<str>>(&self, argv: &[S], linked: &[String]) -> Option<Launch> {
         let above = || Above {
             custom: None,
@@ -158,20 +157,20 @@ impl LaunchRules {
         }
     }
 
-    /// Returns the program that a dynamic loader is told to run, where `argv` is that of one.
+    /// Returns the program that a dynamic loader is told to run, if `argv` is that of a loader.
     #[must_use]
     pub fn loaded_program<S: AsRef<str>>(argv: &[S]) -> Option<&str> {
         loader::program_at(argv).map(|at| argv[at].as_ref())
     }
 
-    /// Returns whether what `argv` launches hears what the process of this very command is told: so it is
-    /// with everything but a container without input. Where that cannot be known it is taken to hear.
+    /// Returns whether the program that `argv` launches receives the input of this process: all do, except a container
+    /// without input. Returns true if it cannot be known.
     pub fn hears<S: AsRef<str>>(argv: &[S]) -> bool {
         let command = Command::from_argv(argv);
         !container::is_client(command.program()) || container::hears(&command)
     }
 
-    /// The same for a command that a person named as a whole: a shell's line is then what was named.
+    /// Returns the stage of a command that a person named as a whole: a shell with a line is then the named program.
     pub fn stage_of_named<S: AsRef<str>>(argv: &[S]) -> Stage {
         let command = Command::from_argv(argv);
         let is_shell = is_shell(command.program());
@@ -225,7 +224,7 @@ impl LaunchRules {
         Ok(None)
     }
 
-    /// Judges what a command runs by its names.
+    /// Judges the program that a command runs by its names.
     fn judge(
         &self,
         target: &Target<'_>,
@@ -288,7 +287,7 @@ impl LaunchRules {
         }
     }
 
-    /// The server behind a bridge, and whether the bridge stands for it or starts it.
+    /// Returns the server behind a bridge, and whether the bridge connects to it or starts it.
     fn bridged(&self, target: &Target<'_>, name: &str, budget: Budget) -> Option<(ServerId, Role)> {
         if !is_bridge(name) {
             return None;
@@ -348,7 +347,7 @@ fn configured<'c>(
     })
 }
 
-/// The file that a command runs.
+/// Returns the file that a command runs.
 fn file(target: &Target<'_>) -> Option<String> {
     match &target.subject {
         Subject::File(path) | Subject::Served(path) | Subject::Program(path) => Some(path.to_string()),
@@ -364,7 +363,7 @@ fn is_bridge(name: &str) -> bool {
     BRIDGES.contains(&name)
 }
 
-/// Everything a configured glob can match beside the line.
+/// Returns everything that a configured glob can match, except the line.
 fn texts(target: &Target<'_>, claims: &[Claim]) -> Vec<String> {
     let subject = subject_text(&target.subject);
     let mut texts = vec![subject.to_owned(), basename(subject).to_owned()];
@@ -376,7 +375,7 @@ fn texts(target: &Target<'_>, claims: &[Claim]) -> Vec<String> {
     texts
 }
 
-/// The first [`MAX_LINE`] bytes of `words`, joined by spaces.
+/// Returns `words` joined by spaces, up to about [`MAX_LINE`] bytes.
 fn joined(words: &[Word<'_>]) -> String {
     let mut line = String::new();
     for word in words {

@@ -12,18 +12,18 @@ use super::{
 };
 use crate::tables::{self, WordList};
 
-/// A program that finds, perhaps fetches, and starts something by name.
+/// A program that finds, perhaps downloads, and starts something by name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Runner {
     #[serde(deserialize_with = "tables::words")]
     names: Vec<String>,
-    /// The name of options that other programs have as well.
+    /// The name of a set of options that other programs have as well.
     #[serde(default)]
     pub(super) shared: Option<String>,
     #[serde(default)]
     pub(super) options: Options,
-    /// The modes selected by the words after the options; the first that fits counts.
+    /// The modes, selected by the words after the options; the first that fits counts.
     modes: Vec<Selected>,
 }
 
@@ -46,17 +46,17 @@ enum Mode {
     Command,
     /// An entry of the project's script table.
     Task,
-    /// The entry that is called like the verb.
+    /// The entry with the same name as the verb.
     NamedTask,
-    /// A file where it looks like one, else an entry of the script table; in this very process.
+    /// A file if the word looks like one, else an entry of the script table; in the same process.
     FileOrTask,
-    /// The package of the package option is built first.
+    /// The package of the package option, which is built first.
     Built,
-    /// A file that is an MCP server, in this very process.
+    /// A file that is an MCP server, in the same process.
     Served,
 }
 
-/// The runner called `name`.
+/// Returns the runner called `name`.
 pub(super) fn find(name: &str) -> Option<&'static Runner> {
     LAUNCHERS.runner.iter().find(|runner| has(&runner.names, name))
 }
@@ -101,7 +101,8 @@ impl Runner {
         started(mode, parsed, command)
     }
 
-    /// Options alone can say what to run (`npx -c LINE`, `bun -e CODE`), if no verb is needed for it.
+    /// Continues with a command without an operand: options alone can give what to run (`npx -c LINE`, `bun -e CODE`),
+    /// if no verb is needed.
     fn without_verb<'a>(&'static self, parsed: Parsed<'a>, command: Command<'a>) -> Step<'a> {
         match self.modes.iter().find(|mode| mode.verbs.is_empty()) {
             Some(mode) => started(mode, parsed, command),
@@ -154,9 +155,9 @@ fn started<'a>(selected: &'static Selected, parsed: Parsed<'a>, command: Command
     }
 }
 
-/// `word` is the package itself, or the command of `package`.
+/// Continues with `word`, which is the package itself, or a command of `package`.
 fn package<'a>(word: Word<'a>, package: Option<Word<'a>>, command: Command<'a>, at: usize) -> Step<'a> {
-    // `npx tsx server.ts`, `uvx --with x python -m y`, `npx node@20 x.js`: the package is a launcher itself.
+    // `npx tsx server.ts`, `uvx --with x python -m y`, `npx node@20 x.js`: the package itself is a launcher.
     let name = word
         .rfind('@')
         .filter(|&at| at > 0)
@@ -182,7 +183,7 @@ fn package<'a>(word: Word<'a>, package: Option<Word<'a>>, command: Command<'a>, 
     Step::is(subject, Stage::Launcher, command, at + 1)
 }
 
-/// Returns whether `name` is a command that `package` gives the name of an SDK's: `mcp` of `@eslint/mcp`.
+/// Returns whether `name` is that of an SDK's command, but belongs to another `package`: `mcp` of `@eslint/mcp`.
 fn is_namesake(name: &str, package: Option<&str>) -> bool {
     is_sdk(name)
         && package
@@ -190,8 +191,7 @@ fn is_namesake(name: &str, package: Option<&str>) -> bool {
             .is_some_and(|package| !is_sdk(&package.full()))
 }
 
-/// Returns whether `name` is the command line of an MCP SDK: what it is told to do says whether it is a
-/// server.
+/// Returns whether `name` is the command line of an MCP SDK, whose arguments decide whether it is a server.
 pub(super) fn is_sdk(name: &str) -> bool {
     matches!(name, "mcp" | "fastmcp")
 }
@@ -219,7 +219,7 @@ fn file_or_task<'a>(word: Word<'a>, command: Command<'a>, at: usize) -> Step<'a>
     Step::is(Subject::Task(word), Stage::Launcher, command, at + 1)
 }
 
-/// `word` is `FILE` or `FILE:OBJECT`.
+/// Continues with `word`, which is `FILE` or `FILE:OBJECT`.
 fn served<'a>(word: &str, command: Command<'a>, at: usize) -> Step<'a> {
     let path = match word.rsplit_once(':') {
         Some((path, object)) if !object.contains('/') => path,

@@ -1,4 +1,4 @@
-//! Commands that run whatever a registry has when they start: packages and images without a version that stays.
+//! Commands whose content depends on a registry when they start: packages and images without a fixed version.
 
 use super::{
     LaunchRules,
@@ -7,12 +7,12 @@ use super::{
     walk::Budget,
 };
 
-/// Something that a command fetches when it starts, by a name that stands for more than one content.
+/// A package or an image that a command fetches when it starts, by a reference whose content can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpinned {
     /// Its kind.
     pub kind: UnpinnedKind,
-    /// The reference, as it is written.
+    /// The reference as written.
     pub reference: String,
 }
 
@@ -21,19 +21,19 @@ pub struct Unpinned {
 pub enum UnpinnedKind {
     /// A package of a registry, or a repository.
     Package,
-    /// A container image by no tag or by `latest`.
+    /// A container image without a tag, or with `latest`.
     Image,
-    /// A container image by another tag, which its publisher can move.
+    /// A container image with another tag, which its publisher can move.
     Tag,
 }
 
-/// Programs that run a package which is there already.
+/// Programs that run a package that is already installed.
 const LOCAL: [&str; 1] = ["cargo"];
-/// Digits of the shortest abbreviated commit that is taken for one.
+/// Fewest digits of an abbreviated commit.
 const MIN_COMMIT: usize = 7;
 
 impl LaunchRules {
-    /// Returns what `argv` would fetch without a version that stays.
+    /// Returns what `argv` would fetch without a fixed version.
     pub fn unpinned<S: AsRef<str>>(argv: &[S]) -> Option<Unpinned> {
         find(Command::from_argv(argv), Budget::default())
     }
@@ -42,7 +42,7 @@ impl LaunchRules {
 fn find(command: Command<'_>, budget: Budget) -> Option<Unpinned> {
     let program = program_name(command.word(0)).to_owned();
     let fetches = !LOCAL.contains(&program.as_str());
-    // A service of a compose file has its image there.
+    // The image of a service is in the compose file.
     let is_service = program.ends_with("-compose") || command.words.iter().any(|word| word == "compose");
     let (budget, commands) = match step(command) {
         Step::Runs(commands) => (budget.wrapper()?, commands),
@@ -71,7 +71,7 @@ fn find(command: Command<'_>, budget: Budget) -> Option<Unpinned> {
     commands.into_iter().find_map(|command| find(command, budget))
 }
 
-/// Returns whether a package reference stands for one content, or for something on this host.
+/// Returns whether a package reference has one fixed content, or is on this host.
 fn is_pinned(spec: &str, program: &str) -> bool {
     let spec = spec.trim();
     let is_local = spec.starts_with(['.', '/', '~']) || spec.starts_with("file:");
@@ -82,7 +82,7 @@ fn is_pinned(spec: &str, program: &str) -> bool {
         .strip_prefix("npm:")
         .or_else(|| spec.strip_prefix("jsr:"))
         .unwrap_or(spec);
-    // `name==1.2`, as pip has it; `name @ URL` is what the URL is.
+    // `name==1.2` is pip's form; for `name @ URL` the URL decides.
     if let Some((_, version)) = spec.split_once("==") {
         return is_version(version);
     }
@@ -102,7 +102,7 @@ fn is_pinned(spec: &str, program: &str) -> bool {
     }
 }
 
-/// Returns whether a version stands for one release: no range, no tag such as `latest`, no wildcard.
+/// Returns whether a version is a single release: no range, no tag such as `latest`, no wildcard.
 fn is_version(version: &str) -> bool {
     let version = version.strip_prefix('v').unwrap_or(version);
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_' | '!');

@@ -1,6 +1,6 @@
-//! Limits on following a command, so that a hostile one costs no more than a long one.
+//! Limits of the unwrapping of commands, so that a hostile command costs no more than a long one.
 
-/// The remaining levels that may be peeled off.
+/// The number of levels that may still be unwrapped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     shells: u8,
@@ -17,13 +17,13 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// One wrapper less, `None` if there is none left.
+    /// Returns the budget with one wrapper less; `None` if there is none left.
     pub(super) fn wrapper(self) -> Option<Self> {
         let wrappers = self.wrappers.checked_sub(1)?;
         Some(Self { wrappers, ..self })
     }
 
-    /// One shell less, `None` if there is none left.
+    /// Returns the budget with one shell less; `None` if there is none left.
     pub(super) fn shell(self) -> Option<Self> {
         let shells = self.shells.checked_sub(1)?;
         Some(Self { shells, ..self })

@@ -1,4 +1,4 @@
-//! The files that a command leads to before the server runs: launchers, and scripts in front of interpreters.
+//! Files that a command executes before the server runs: launchers, and scripts before interpreters.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,11 @@ use super::{
     target::{Step, Subject, step},
 };
 
-/// Most programs that one command is taken to look up.
+/// Most programs that one command is assumed to look up.
 const MAX_SEARCHED: usize = 16;
 
 impl LaunchRules {
-    /// Returns whether `name` is that of a program which starts servers and is none.
+    /// Returns whether `name` is that of a program that starts servers and is no server.
     pub fn is_launcher(name: &str) -> bool {
         is_shell(name)
             || runner::find(name).is_some()
@@ -23,7 +23,7 @@ impl LaunchRules {
             || container::is_client(name)
     }
 
-    /// The file that a process executes, where it is one that can stand before a server: the script of a shell or
+    /// Returns the file that a process executes, if such a file can come before a server: the script of a shell or
     /// interpreter, or the program that `execve` was given. A path that is not absolute is relative to the working
     /// directory of the process.
     pub fn executed_file<S: AsRef<str>>(argv: &[S], filename: &str) -> Option<String> {
@@ -49,16 +49,15 @@ impl LaunchRules {
         if prefix::find(name).is_some() {
             return None;
         }
-        // A wrapper executes by descriptor. What `execve` was given is a path, even without a slash; a first argument need
-        // not be one.
-        // A loader executes a program that is not linked for it, as if it had not been there.
+        // A wrapper executes by descriptor. The argument of `execve` is a path, even without a slash; a first argument
+        // need not be one. A program that a loader runs counts as if it had been executed without the loader.
         let is_path = loader::program_at(argv).is_none() && !filename.is_empty();
         let filename = Some(filename).filter(|path| is_path && !path.starts_with("/dev/fd/"));
         let path = filename.or_else(|| Some(command.word(0)).filter(|word| word.contains('/')))?;
         Some(path.to_owned())
     }
 
-    /// Names of programs that the shells and prefixes of a command look up when it runs.
+    /// Returns the names of programs that the shells and prefixes of a command look up when it runs.
     pub fn searched<S: AsRef<str>>(argv: &[S]) -> Vec<String> {
         let mut found = Vec::new();
         let mut pending = vec![Command::from_argv(argv)];
@@ -82,8 +81,8 @@ impl LaunchRules {
         found
     }
 
-    /// Paths of the scripts that a command and the commands behind it run, and of the directories that its launchers
-    /// run them in; relative to the working directory, or to the last directory before them.
+    /// Returns the paths of the scripts that a command and its inner commands run, and of the directories in which its
+    /// launchers run them; they are relative to the working directory, or to the previous directory.
     pub fn scripts<S: AsRef<str>>(argv: &[S]) -> Vec<ScriptPath> {
         let mut found = Vec::new();
         let mut pending = vec![Command::from_argv(argv)];
@@ -94,7 +93,7 @@ impl LaunchRules {
                     pending.extend(commands.into_iter().take(free));
                     continue;
                 }
-                // What runs in a container lies in it.
+                // The scripts of a container are inside it.
                 Step::Is(target, _) => target,
             };
             let path = match (target.subject, target.stage) {
@@ -114,12 +113,12 @@ impl LaunchRules {
     }
 }
 
-/// A script as a command names it.
+/// A script in a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptPath {
-    /// The directory that a launcher was told to run it in.
+    /// The directory in which a launcher was told to run it.
     pub directory: Option<String>,
-    /// The script; `None` where the launcher finds it in the directory.
+    /// The script; `None` if the launcher finds it in the directory.
     pub path: Option<String>,
 }
 

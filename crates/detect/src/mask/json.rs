@@ -1,11 +1,12 @@
-//! Secrets in JSON: by the name of their member, by an entry that names them beside its value, by their form.
+//! Secrets in JSON: found by the name of their member, by an entry that names them next to their value, or by their
+//! form.
 
 use serde_json::{Map, Value};
 
 use super::{MASK, mask_arguments, mask_text, names_a_secret};
 
-/// `json` with every value that looks like a secret replaced by [`MASK`]. What is no JSON, or nested deeper than
-/// 127 levels, is masked as a sentence.
+/// Returns `json` with every value that looks like a secret replaced by [`MASK`]. A text that is no JSON, or is nested
+/// deeper than 127 levels, is masked as a sentence.
 pub fn mask_json(json: &str) -> String {
     match serde_json::from_str(json) {
         Ok(mut value) => {
@@ -25,7 +26,7 @@ fn mask_value(value: &mut Value) {
     }
 }
 
-/// A string may hold JSON of its own.
+/// Masks a string, which may contain JSON itself.
 fn mask_string(text: &str) -> String {
     if text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<Value>(text).is_ok() {
         return mask_json(text);
@@ -33,7 +34,7 @@ fn mask_string(text: &str) -> String {
     mask_text(text)
 }
 
-/// A list of words may be a command line, where the word before says what the next one is.
+/// Masks a list of words, which may be a command line, where a word describes the next one.
 fn mask_array(items: &mut [Value]) {
     let words: Option<Vec<String>> = items
         .iter()
@@ -50,12 +51,12 @@ fn mask_array(items: &mut [Value]) {
 }
 
 fn mask_object(members: &mut Map<String, Value>) {
-    // `{"name": "API_TOKEN", "value": "…"}`, as lists of variables and headers have it.
+    // `{"name": "API_TOKEN", "value": "…"}`, as in lists of variables and headers.
     let entry_of_secret = ["name", "key", "header", "variable"]
         .iter()
         .filter_map(|label| members.get(*label)?.as_str())
         .any(names_a_secret);
-    // A secret can stand where a name belongs, too.
+    // The name of a member can be a secret too.
     let names: Vec<String> = members.keys().cloned().collect();
     for name in names {
         let Some(value) = members.get_mut(&name) else {
@@ -76,7 +77,7 @@ fn mask_object(members: &mut Map<String, Value>) {
     }
 }
 
-/// Returns whether the value states that there is no secret.
+/// Returns whether the value shows that there is no secret.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) => true,

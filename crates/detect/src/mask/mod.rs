@@ -1,7 +1,7 @@
 //! Secrets in argument vectors and in the arguments of calls, masked before they are kept.
 //!
-//! Knows secrets by the name in front of them, by their issuer's prefix, and by looking random. It errs
-//! towards masking; paths, package names, UUIDs and hexadecimal digests survive, except in the path of a URL.
+//! A secret is recognised by the name in front of it, by its issuer's prefix, or because it looks random. In doubt it
+//! is masked; paths, package names, UUIDs and hexadecimal digests are kept, except in the path of a URL.
 
 mod json;
 
@@ -13,7 +13,7 @@ pub use self::json::mask_json;
 use super::secrets::{self, is_name, names_a_secret};
 pub use mcpmon_model::MASK;
 
-/// `arguments` with every value that looks like a secret replaced by [`MASK`].
+/// Returns `arguments` with every value that looks like a secret replaced by [`MASK`].
 pub fn mask_arguments(arguments: &[String]) -> Vec<String> {
     let mut context = Context::default();
     arguments
@@ -22,13 +22,13 @@ pub fn mask_arguments(arguments: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// One text, a command line or a sentence, masked word by word.
+/// Masks one text, a command line or a sentence, word by word.
 pub fn mask_text(text: &str) -> String {
     mask_words(&mask_members(&without_secrets(text)), &mut Context::default())
 }
 
-/// `text` without the secrets that are known by more than the word they are in: keys, tokens of issuers, what is
-/// encoded. What only might be one stays, for a name has to be told.
+/// Returns `text` without the secrets that are recognised by more than their own word: keys, tokens of issuers, encoded
+/// secrets. A word that only might be a secret stays, because the result is used as a name.
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
     let spans = secrets::spans(text);
     if spans.is_empty() {
@@ -45,16 +45,16 @@ pub fn without_secrets(text: &str) -> Cow<'_, str> {
     Cow::Owned(masked)
 }
 
-/// The expectation that earlier words create for the next ones.
+/// The expectation from earlier words for the next ones.
 #[derive(Default)]
 struct Context {
     expected: Expected,
-    /// Flag by which the program that was named takes a password.
+    /// The flag by which the named program takes a password.
     password_flag: Option<&'static str>,
 }
 
 impl Context {
-    /// A program may be named.
+    /// Notes a word that may name a program.
     fn note(&mut self, program: &str) {
         if let Some(flag) = password_flag(program) {
             self.password_flag = Some(flag);
@@ -72,7 +72,7 @@ enum Expected {
     Credentials,
 }
 
-/// The flag by which a program takes a password, where it says nothing of that.
+/// Returns the flag by which a program takes a password, if its name does not show it.
 fn password_flag(program: &str) -> Option<&'static str> {
     match program {
         "mariadb" | "mariadb-dump" | "mongosh" | "mysql" | "mysqladmin" | "mysqldump" | "sshpass" => {
@@ -97,7 +97,7 @@ fn mask_argument(argument: &str, context: &mut Context) -> String {
     masked
 }
 
-/// `Name: value` and `NAME=value` of several words: all of the value is secret, not its first word only.
+/// Masks `Name: value` and `NAME=value` of several words: all of the value is secret, not only its first word.
 fn mask_labelled(argument: &str) -> Option<String> {
     let at = argument.find(['=', ':'])?;
     let (label, value) = argument.split_at(at + 1);
@@ -114,7 +114,7 @@ fn mask_labelled(argument: &str) -> Option<String> {
 
 fn mask_words(text: &str, context: &mut Context) -> String {
     let mut masked = String::with_capacity(text.len());
-    // Where what was not copied yet begins: nearly all stays as it is.
+    // Where the text begins that was not copied yet: nearly all of it stays unchanged.
     let mut kept = 0;
     let mut place = 0;
     while let Some(rest) = text.get(place..).filter(|rest| !rest.is_empty()) {
@@ -140,19 +140,19 @@ fn mask_words(text: &str, context: &mut Context) -> String {
     masked
 }
 
-/// The white space of ASCII, as [`char::is_whitespace`] has it.
+/// Returns whether a byte is white space of ASCII, as [`char::is_whitespace`] defines it.
 const fn is_ascii_space(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Most words stay as they are.
+/// Masks a word; most words stay unchanged.
 fn mask_word<'w>(word: &'w str, context: &mut Context) -> Cow<'w, str> {
     match std::mem::take(&mut context.expected) {
         Expected::Secret if starts_with_scheme(word) => {
             context.expected = Expected::Secret;
             return Cow::Borrowed(word);
         }
-        // The next flag: the one before was a switch.
+        // Another flag follows: the previous one was a switch.
         Expected::Secret if !word.starts_with("--") => return mask_value(word).into(),
         Expected::Credentials if !word.starts_with('-') => return mask_credentials(word).into(),
         Expected::Anything | Expected::Secret | Expected::Credentials => {}
@@ -185,13 +185,13 @@ fn mask_word<'w>(word: &'w str, context: &mut Context) -> Cow<'w, str> {
         return format!("{name}={}", mask_credentials(value)).into();
     }
     if separator == '=' && is_name(name) {
-        // `--env=API_KEY=…`: what is assigned may be an assignment.
+        // `--env=API_KEY=…`: the value may be an assignment too.
         return format!("{name}={}", mask_word(value, context)).into();
     }
     mask_shapes(word)
 }
 
-/// `-pSECRET` and `-p SECRET` of the programs that have a [`password_flag`].
+/// Masks `-pSECRET` and `-p SECRET` of programs with a [`password_flag`].
 fn mask_password_flag(word: &str, context: &mut Context) -> Option<String> {
     if let Some(flag) = context.password_flag
         && let Some(attached) = word.strip_prefix(flag)
@@ -206,8 +206,7 @@ fn mask_password_flag(word: &str, context: &mut Context) -> Option<String> {
     None
 }
 
-/// Returns whether a word is one of a sentence: no flag, no name with a value, no address, and too short to
-/// be random.
+/// Returns whether a word is one of a sentence: no flag, no name with a value, no address, and too short to be random.
 fn is_plain(word: &str) -> bool {
     word.len() < MIN_RUN && word.bytes().all(is_of_sentence)
 }
@@ -216,7 +215,7 @@ const fn is_of_sentence(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b',' | b';')
 }
 
-/// `user:secret`, of which the user may stay. A URL is none.
+/// Masks `user:secret`, of which the user may stay. A URL is no such value.
 fn mask_credentials(value: &str) -> String {
     match value.split_once(':') {
         Some((user, secret)) if !secret.is_empty() && !secret.starts_with("//") => {
@@ -234,7 +233,7 @@ fn names_credentials(flag: &str) -> bool {
     )
 }
 
-/// Members of JSON objects whose names are those of secrets, also where the quotes are escaped.
+/// Masks members of JSON objects with names of secrets, also if the quotes are escaped.
 fn mask_members(text: &str) -> Cow<'_, str> {
     static MEMBER: LazyLock<Regex> =
         LazyLock::new(|| pattern(r#"("([A-Za-z0-9_.-]+)"\s*:\s*")((?:[^"\\]|\\.)+)"#));
@@ -244,7 +243,7 @@ fn mask_members(text: &str) -> Cow<'_, str> {
         true => format!("{}{}", &found[1], mask_value(&found[3])),
         false => found[0].to_owned(),
     };
-    // Most texts are looked at for one byte only, and no pattern is compiled before one may match.
+    // Most texts are searched for one byte only, and no pattern is compiled before it may match.
     if !text.contains('"') {
         return Cow::Borrowed(text);
     }
@@ -252,7 +251,7 @@ fn mask_members(text: &str) -> Cow<'_, str> {
     replace(&ESCAPED, text, member)
 }
 
-/// A value known to be secret; a reference to a variable is none, and a scheme may stay.
+/// Masks a value that is a secret by its name. A reference to a variable is none, and a scheme may stay.
 fn mask_value(value: &str) -> String {
     let bare = value.trim_matches(['"', '\'']);
     if bare.starts_with("${") || bare.starts_with('$') && is_name(&bare[1..]) {
@@ -268,7 +267,7 @@ fn starts_with_scheme(text: &str) -> bool {
         .any(|scheme| word.trim_start_matches(['"', '\'']).eq_ignore_ascii_case(scheme))
 }
 
-/// Secrets known by their form, wherever they stand in `text`.
+/// Masks secrets of a known form, anywhere in `text`.
 fn mask_shapes(text: &str) -> Cow<'_, str> {
     static USERINFO: LazyLock<Regex> = LazyLock::new(|| pattern(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s@]+@"));
     static PARAMETER: LazyLock<Regex> = LazyLock::new(|| pattern(r"([?&;])([A-Za-z0-9_.-]+)=([^&;#\s]+)"));
@@ -276,7 +275,7 @@ fn mask_shapes(text: &str) -> Cow<'_, str> {
         LazyLock::new(|| pattern(r#"((?:https?|wss?)://[^/?#\s"']+)(/[^?#\s"']*)"#));
     static RUN: LazyLock<Regex> = LazyLock::new(|| pattern(r"[A-Za-z0-9+_=-]{32,}"));
 
-    // Each pattern is compiled and run only where what it cannot do without is there.
+    // Each pattern is compiled and run only if the text contains what it requires.
     let mut text = Cow::Borrowed(text);
     let has_address = text.contains("://");
     if has_address && text.contains('@') {
@@ -323,7 +322,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a literal and a test compiles it")
 }
 
-/// Returns whether a stretch is long enough to be random, whatever it looks like.
+/// Returns whether a run is long enough to be random, whatever its characters.
 fn has_run(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+_=-".contains(&byte);
     text.as_bytes()
@@ -331,11 +330,11 @@ fn has_run(text: &str) -> bool {
         .any(|run| run.len() >= MIN_RUN)
 }
 
-/// Shortest stretch that can be random.
+/// Shortest run that can be random.
 const MIN_RUN: usize = 32;
 
-/// A segment of a URL's path that is a secret: services give out links with a token, a UUID or a number in
-/// hexadecimal digits inside.
+/// Returns whether a segment of a URL's path is a secret: services issue links that contain a token, a UUID or a number
+/// in hexadecimal digits.
 fn is_path_token(segment: &str) -> bool {
     let classes = classes(segment);
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '=' | '+' | '~');
@@ -345,7 +344,8 @@ fn is_path_token(segment: &str) -> bool {
         && changes(&classes) * 4 >= classes.len()
 }
 
-/// Random base62 changes between lower case, upper case and digits at 62 % of its steps; names at about 30 %.
+/// Returns whether a run looks random: random base62 changes between lower case, upper case and digits at 62 % of its
+/// steps, names at about 30 %.
 fn looks_random(run: &str) -> bool {
     let classes = classes(run);
     let has_all = [Class::Lower, Class::Upper, Class::Digit]

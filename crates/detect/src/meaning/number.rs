@@ -1,4 +1,4 @@
-//! Numbers as they are written for people and for programs: signs, separators, other digits, other bases.
+//! Numbers as people and programs write them: signs, separators, other digits, other bases.
 
 use mcpmon_model::Decimal;
 use unicode_normalization::char::decompose_compatible;
@@ -9,17 +9,17 @@ use crate::tables::{self, WordList};
 /// The numeric meaning of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Numeral {
-    /// No number, to anybody.
+    /// No reader takes the text for a number.
     None,
-    /// Any of these, by who reads it; never empty.
+    /// Each of these numbers is the reading of some reader; never empty.
     Read(Vec<Decimal>),
-    /// The text begins like a number, or is not a number or infinite: readers may differ about it.
+    /// The text begins like a number, or is infinite or `NaN`: readers may differ about it.
     Doubtful,
 }
 
 /// Longest text that is read, bytes.
 const MAX_TEXT: usize = 4096;
-/// Letters of a currency's code.
+/// Letters of a currency code.
 const CODE: usize = 3;
 
 /// Returns the numeric meaning of `text`.
@@ -43,7 +43,8 @@ pub fn numeral(text: &str) -> Numeral {
     }
 }
 
-/// With ASCII digits and signs, `_` for whatever parts groups of digits but point and comma, and nothing unseen.
+/// Returns the text with ASCII digits and signs, with `_` for separators of digit groups other than point and comma,
+/// and without invisible characters.
 fn folded(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     for c in text.trim().chars().filter(|c| !is_invisible(*c)) {
@@ -63,7 +64,7 @@ fn folded(text: &str) -> String {
     folded
 }
 
-/// The ASCII digit that a digit of another script stands for.
+/// Returns the ASCII digit for a digit of another script.
 fn digit(c: char) -> Option<char> {
     /// The zero of each script; its nine other digits follow it.
     const ZEROS: [u32; 38] = [
@@ -76,13 +77,13 @@ fn digit(c: char) -> Option<char> {
     char::from_digit(code - zero, 10)
 }
 
-/// `NaN`, `-Infinity` and the like.
+/// Returns whether the text is `NaN`, `-Infinity` or the like.
 fn is_special(folded: &str) -> bool {
     let word = folded.trim_start_matches(['-', '+', ' ']).to_lowercase();
     matches!(word.as_str(), "nan" | "snan" | "qnan" | "inf" | "infinity" | "∞")
 }
 
-/// A number without what stands around it.
+/// A number without the text around it.
 struct Bare<'a> {
     is_negative: bool,
     is_percent: bool,
@@ -116,7 +117,7 @@ fn bare(folded: &str) -> Bare<'_> {
     loop {
         let before = text;
         if let Some(rest) = text.strip_suffix('%') {
-            // Twice is nothing that anybody writes.
+            // Two percent signs are no number.
             signs += usize::from(is_percent) * 2;
             is_percent = true;
             text = rest;
@@ -130,13 +131,13 @@ fn bare(folded: &str) -> Bare<'_> {
     Bare {
         is_negative,
         is_percent,
-        // Two signs are read by nobody, and nothing is no number either.
+        // A text with two signs is no number, and neither is an empty one.
         text: if signs > 1 { "" } else { text },
         begins_like_one,
     }
 }
 
-/// `text` without a currency's code in front.
+/// Returns `text` without a currency code at its beginning.
 fn after_code(text: &str) -> &str {
     match text.split_at_checked(CODE) {
         Some((code, rest)) if is_code(code) => rest,
@@ -144,7 +145,7 @@ fn after_code(text: &str) -> &str {
     }
 }
 
-/// `text` without a currency's code behind.
+/// Returns `text` without a currency code at its end.
 fn before_code(text: &str) -> &str {
     let split = text
         .len()
@@ -160,13 +161,14 @@ const fn is_currency(c: char) -> bool {
     matches!(c, '$' | '¢'..='¥' | '֏' | '؋' | '৲' | '৳' | '৻' | '૱' | '௹' | '฿' | '៛' | '\u{20a0}'..='\u{20c0}')
 }
 
-/// The codes of what is mostly paid with; any other word behind a number may mean a multiple of it.
+/// Returns whether a text is the code of a widely used currency; any other word after a number may mean a multiple of
+/// it.
 fn is_code(text: &str) -> bool {
     static CODES: WordList = tables::MEANING.list("number", "codes");
     CODES.binary_search(&text).is_ok()
 }
 
-/// Every number that a reader may take it for; `None` where it is none as it stands.
+/// Returns every number that a reader may take the text for; `None` if it is not a number as it is written.
 fn readings(bare: &Bare<'_>) -> Option<Vec<Decimal>> {
     let mut readings = match based(bare.text) {
         Some(whole) => vec![Decimal::from(whole?)],
@@ -182,7 +184,7 @@ fn readings(bare: &Bare<'_>) -> Option<Vec<Decimal>> {
     Some(readings)
 }
 
-/// A whole number of another base: `Some(None)` where it is none, or too large.
+/// Returns a whole number of another base; `Some(None)` if it is invalid or too large.
 fn based(text: &str) -> Option<Option<u128>> {
     let (prefix, digits) = text.split_at_checked(2)?;
     let base = match prefix {
@@ -202,7 +204,7 @@ fn decimals(text: &str) -> Option<Vec<Decimal>> {
     let (commas, points) = (mantissa.matches(',').count(), mantissa.matches('.').count());
     let forms = match (commas, points) {
         (0, 0 | 1) => vec![mantissa],
-        // Half of the world writes thousands so, the other half fractions.
+        // Half of the world writes thousands in this way, the other half fractions.
         (1, 0) => vec![mantissa.replace(',', ""), mantissa.replace(',', ".")],
         (0, _) => vec![mantissa.replace('.', "")],
         (_, 0) => vec![mantissa.replace(',', "")],
@@ -220,7 +222,7 @@ fn decimals(text: &str) -> Option<Vec<Decimal>> {
     forms.into_iter().map(read).collect()
 }
 
-/// Without what parts groups of digits, where it stands between digits.
+/// Returns the number without separators of digit groups, which must be between digits.
 fn ungrouped(mantissa: &str) -> Option<String> {
     let bytes = mantissa.as_bytes();
     let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);

@@ -2,7 +2,7 @@
 
 use super::{add, escapes::decodings, uri};
 
-/// Every path that `text` can stand for, as it is written first.
+/// Returns every path that `text` can mean; the first is `text` itself.
 pub fn paths(text: &str) -> Vec<String> {
     let mut paths = vec![text.to_owned()];
     for decoded in decodings(text) {
@@ -13,7 +13,7 @@ pub fn paths(text: &str) -> Vec<String> {
                 .into_iter()
                 .for_each(|uri| add(&mut paths, uri));
         }
-        // Who takes a URI for a path steps back out of it.
+        // A reader that takes a URI for a path follows its `..`.
         if !is_uri || trimmed.split('/').any(|part| part == "..") {
             add_path(&mut paths, &trimmed);
         }
@@ -21,19 +21,19 @@ pub fn paths(text: &str) -> Vec<String> {
     paths
 }
 
-/// Adds where `text` leads, and where else that can be.
+/// Adds the path that `text` means, and other paths that it can mean.
 fn add_path(paths: &mut Vec<String>, text: &str) {
     let path = resolved(&homely(without_file_scheme(text)));
     if let Some(below) = path.strip_prefix('~') {
         let (user, rest) = below.split_once('/').unwrap_or((below, ""));
-        // For nobody's name a tilde, which a `*` in a glob matches.
+        // A tilde for an unknown user, which a `*` in a glob matches.
         let user = if user.is_empty() { "~" } else { user };
         for home in ["/home/", "/Users/"] {
             add(paths, resolved(&format!("{home}{user}/{rest}")));
         }
         add(paths, resolved(&format!("/root/{rest}")));
     }
-    // Above wherever it starts can be the root.
+    // The directory above any start can be the root.
     let climbed = path.trim_start_matches("../");
     if climbed.len() < path.len() {
         add(paths, format!("/{climbed}"));
@@ -56,7 +56,7 @@ fn without_file_scheme(text: &str) -> &str {
     }
 }
 
-/// With `~` for the home that a variable names.
+/// Replaces a variable for the home directory by `~`.
 fn homely(path: &str) -> String {
     const HOMES: [&str; 4] = ["$HOME", "${HOME}", "$env:USERPROFILE", "%USERPROFILE%"];
     let home = HOMES
@@ -69,7 +69,7 @@ fn homely(path: &str) -> String {
     }
 }
 
-/// Without `.`, empty parts, and `..` as far as there is something to leave; no `/` at the end.
+/// Removes `.`, empty names, and `..` together with the name before it; the result has no `/` at its end.
 pub(super) fn resolved(path: &str) -> String {
     let is_absolute = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();

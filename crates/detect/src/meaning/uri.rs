@@ -1,11 +1,11 @@
-//! Targets of URIs: the case of scheme and host, characters that readers drop, escapes, steps in the path.
+//! Normal forms of a URI: case of scheme and host, characters that parsers drop, escapes, dot segments.
 
 use super::{add, escapes::decodings, path::resolved};
 
-/// Every URI that `text` can stand for, as it is written first.
+/// Returns every URI that `text` can mean; the first is `text` itself.
 pub fn uris(text: &str) -> Vec<String> {
     let mut uris = vec![text.to_owned()];
-    // As browsers read it: nothing around it, no line breaks within.
+    // Browsers drop white space around a URL, and tabs and line breaks within it.
     let clean: String = text
         .trim_matches(|c: char| c <= ' ' || c.is_whitespace())
         .chars()
@@ -39,7 +39,7 @@ fn with_scheme(scheme: &str, rest: &str, uris: &mut Vec<String>) {
     let (place, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
     let place = place.replace('\\', "/");
     let Some(authority) = place.strip_prefix("//") else {
-        // `secret:a` and `file:/a` are read as if they had an authority, by some.
+        // Some parsers read `secret:a` and `file:/a` as if they had an authority.
         let path = resolved(&place);
         add(uris, format!("{scheme}:{place}{query}"));
         let path = if scheme == "file" && !path.starts_with('/') {
@@ -61,7 +61,7 @@ fn with_scheme(scheme: &str, rest: &str, uris: &mut Vec<String>) {
     }
 }
 
-/// A path without steps back and empty parts; a `/` at its end stays, for it means something there.
+/// Removes dot segments and empty ones. A `/` at the end is significant in a URI, and stays.
 fn steps(path: &str) -> String {
     let mut steps = if path.is_empty() {
         String::new()

@@ -1,5 +1,5 @@
-//! The text as it looks: compatibility forms folded, invisible characters, accents and terminal commands dropped,
-//! look-alikes as ASCII.
+//! Skeletons: the text as it looks, with compatibility forms folded, invisible characters, accents and terminal
+//! commands removed, and look-alikes as ASCII.
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
 use super::{confusables, raw, runs};
 
-/// A text as it looks, with the way back to how it was written.
+/// A text as it looks, with the positions in the original.
 #[derive(Debug)]
 pub(crate) struct Skeleton<'a> {
     pub(crate) text: Cow<'a, str>,
-    /// Offset here, offset in the original, ascending; between two entries both count alike.
+    /// Offset here and offset in the original, ascending; between two entries both offsets increase equally.
     turns: Vec<(usize, usize)>,
 }
 
 impl<'a> Skeleton<'a> {
-    /// ASCII text without commands for terminals is its own skeleton.
+    /// Builds the skeleton. ASCII text without terminal commands is its own skeleton.
     pub(crate) fn of(original: &'a str) -> Self {
         if runs::plain_length(original.as_bytes()) == original.len() {
             return Self {
@@ -60,7 +60,7 @@ impl<'a> Skeleton<'a> {
         }
     }
 
-    /// Returns whether the text is its own skeleton: ASCII, without commands for terminals.
+    /// Returns whether the text is its own skeleton: ASCII, without terminal commands.
     pub(crate) const fn is_plain(&self) -> bool {
         matches!(self.text, Cow::Borrowed(_))
     }
@@ -81,7 +81,7 @@ struct Folding {
 }
 
 impl Folding {
-    /// A word is read as Latin where all of its letters can be.
+    /// Adds a word, as Latin if all of its letters can be Latin.
     fn push_word(&mut self, at: usize, word: &str) {
         let looks_latin = !word.is_ascii()
             && word.chars().all(|c| {
@@ -134,8 +134,8 @@ impl Folding {
     }
 }
 
-/// Bytes of ASCII that `text` begins with, up to a command for terminals, without the letters of a word that goes on
-/// in others.
+/// Returns the number of bytes of ASCII at the beginning of `text`, up to a terminal command, without the letters of a
+/// word that continues with other letters.
 fn plain_length(text: &str) -> usize {
     let end = runs::plain_length(text.as_bytes());
     match text[end..].chars().next().is_some_and(is_of_word) {
@@ -147,14 +147,14 @@ fn plain_length(text: &str) -> usize {
     }
 }
 
-/// Bytes of the run of letters, marks and invisible characters that `text` begins with.
+/// Returns the bytes of the run of letters, marks and invisible characters at the beginning of `text`.
 fn word_length(text: &str) -> usize {
     text.char_indices()
         .find(|&(_, c)| !is_of_word(c))
         .map_or(text.len(), |(end, _)| end)
 }
 
-/// Returns whether a character is a letter, a mark or invisible. What texts are full of is not looked up.
+/// Returns whether a character is a letter, a mark or invisible. Frequent characters are not looked up.
 fn is_of_word(c: char) -> bool {
     match c {
         '\0'..='\x7f' => c.is_ascii_alphabetic(),
@@ -176,7 +176,7 @@ fn is_of_word(c: char) -> bool {
     }
 }
 
-/// Returns whether a character is part of no word and looks like no other one: signs and drawings of which texts are full.
+/// Returns whether a character is part of no word and looks like no other one: frequent signs and drawings.
 fn stands_for_itself(c: char) -> bool {
     matches!(c, '\u{2012}'..='\u{2016}' | '\u{2018}'..='\u{2023}' | '\u{2500}'..='\u{27bf}' | '\u{1f300}'..='\u{1faff}')
         || is_ideograph(c) && !is_of_word(c)
@@ -188,7 +188,7 @@ fn folds_to_ascii(c: char) -> bool {
     ascii
 }
 
-/// Scripts of which each character stands for itself; decomposing Hangul would take its syllables apart.
+/// Returns whether a character is of a script without look-alikes; decomposing Hangul would split its syllables.
 fn is_ideograph(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
 }

@@ -1,16 +1,16 @@
-//! The texts that one with `{a,b}` in it stands for.
+//! Expansion of texts with `{a,b}` in them.
 
 use std::ops::Range;
 
 use mcpmon_model::MAX_PATH;
 
-/// Texts that all combinations are made of.
+/// Most combinations of one text.
 const MAX_COMBINED: usize = 16;
-/// Bytes of the texts that those of one call stand for, each with what it takes to read it.
+/// Most bytes of all expanded texts of one call, each with the overhead of reading it.
 const MAX_BYTES: usize = 16 << 20;
 const READING: usize = 64;
 
-/// Room for what the texts of one call stand for.
+/// The remaining room for the expanded texts of one call.
 #[derive(Debug)]
 pub(super) struct Room {
     left: usize,
@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// For all that is read.
+    /// Returns the room for one call.
     pub(super) const fn new() -> Self {
         Self {
             left: MAX_BYTES,
@@ -26,14 +26,14 @@ impl Room {
         }
     }
 
-    /// Returns whether there was not enough.
+    /// Returns whether there was not enough room.
     pub(super) const fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// The texts that one with lists in braces stands for; none where it has none. Where there are too many
-    /// combinations, each item is taken by itself, with a wildcard for the other lists: a file that is named among many
-    /// is still named.
+    /// Returns the texts that a text with lists in braces expands to; none if it has no list. If there are too many
+    /// combinations, each item is used once, with a wildcard for every other list: a file that is named among many is
+    /// still named.
     pub(super) fn expanded(&mut self, text: &str) -> Vec<String> {
         let lists = lists(text);
         if lists.is_empty() {
@@ -42,12 +42,12 @@ impl Room {
         combined(text).unwrap_or_else(|| self.one_by_one(text, &lists))
     }
 
-    /// Each item with a wildcard for the other lists, as far as the result can be a path: of an object of JSON it is
-    /// none.
+    /// Returns each item with a wildcard for the other lists, if the result can be a path; that of a JSON object
+    /// cannot.
     fn one_by_one(&mut self, text: &str, lists: &[List]) -> Vec<String> {
         let whole = wild(text, lists);
         let mut found = Vec::new();
-        // Where the list's wildcard stands in `whole`.
+        // The position of the list's wildcard in `whole`.
         let (mut at, mut done) = (0, 0);
         for list in lists {
             at += list.place.start - done;
@@ -73,7 +73,7 @@ impl Room {
     }
 }
 
-/// All combinations, the last items first; `None` where there are too many.
+/// Returns all combinations, the last items first; `None` if there are too many.
 fn combined(text: &str) -> Option<Vec<String>> {
     let mut open = vec![text.to_owned()];
     let mut done = Vec::new();
@@ -92,7 +92,7 @@ fn combined(text: &str) -> Option<Vec<String>> {
     Some(done)
 }
 
-/// A text with a wildcard for each of its lists.
+/// Returns a text with a wildcard for each of its lists.
 fn wild(text: &str, lists: &[List]) -> String {
     let mut wild = String::with_capacity(text.len());
     let mut done = 0;
@@ -108,12 +108,12 @@ fn wild(text: &str, lists: &[List]) -> String {
 /// A list in braces.
 #[derive(Debug)]
 struct List {
-    /// With its braces.
+    /// The range, with the braces.
     place: Range<usize>,
     items: Vec<Range<usize>>,
 }
 
-/// The lists of a text that are in no other one, in their order. `${a,b}` is none, nor is what has no comma.
+/// Returns the outermost lists of a text, in order. `${a,b}` is no list, and neither are braces without a comma.
 fn lists(text: &str) -> Vec<List> {
     let bytes = text.as_bytes();
     let mut open: Vec<Open> = Vec::new();
@@ -153,7 +153,7 @@ struct Open {
 }
 
 impl Open {
-    /// The list that ends with the brace at `end`, if it is one.
+    /// Returns the list that ends with the brace at `end`, if it is one.
     fn list(self, end: usize) -> Option<List> {
         if self.is_variable || self.commas.is_empty() {
             return None;

@@ -9,14 +9,14 @@ use super::{
 };
 use crate::arguments::{Argument, ArgumentKind, Arguments};
 
-/// JSON texts within strings that are read, one in another.
+/// Most levels of JSON texts within strings that are read.
 const MAX_DEPTH: usize = 2;
-/// Directories that relative paths of the same call are tried in.
+/// Most directories of a call for which its relative paths are tried.
 const MAX_BASES: usize = 4;
-/// Words of a list that are read as one command.
+/// Most words of a list that are read as one command.
 const MAX_WORDS: usize = 1 << 16;
 
-/// Every path in the arguments of a call of `tool`, and what is done to it.
+/// Returns every path in the arguments of a call of `tool`, with the access to it.
 pub(super) fn candidates(tool: &str, arguments: &Arguments<'_>) -> Uses {
     let mut reader = Reader {
         verbs: Verbs::of(tool),
@@ -71,7 +71,7 @@ impl Reader {
         }
     }
 
-    /// `{"files": {"/etc/profile": "…"}}`
+    /// Handles a key that may be a path: `{"files": {"/etc/profile": "…"}}`.
     fn key(&mut self, call: &Call, argument: &Argument<'_>) {
         let text = argument.text();
         if may_be_path(text) && !is_within_content(argument) {
@@ -119,7 +119,7 @@ impl Reader {
         }
     }
 
-    /// Reads a text that is JSON like the arguments it stands in; `false` where it is none.
+    /// Reads a text that is JSON as further arguments. Returns `false` if it is no JSON.
     fn json(&mut self, text: &str, depth: usize) -> bool {
         let trimmed = text.trim();
         let Some(depth) = depth.checked_sub(1).filter(|_| trimmed.starts_with(['{', '['])) else {
@@ -157,9 +157,8 @@ impl Reader {
         self.found.add(text.to_owned(), access);
     }
 
-    /// Returns whether the text of a member that says where something is can be taken as it is. In one of
-    /// several lines each can be a path, and what is too long for one can be short for whoever resolves it
-    /// first.
+    /// Returns whether the text of a member for a location can be used as it is. If it has several lines, each of them
+    /// can be a path; and a text that is too long for a path can be short once it is resolved.
     fn is_path(&mut self, call: &Call, text: &str, name: Name) -> bool {
         if text.len() > spelling::MAX_TEXT {
             if let Some(short) = spelling::shortened(text) {
@@ -177,7 +176,7 @@ impl Reader {
 }
 
 impl Verbs {
-    /// Combines the name of the tool with the arguments.
+    /// Combines the verbs in the tool's name with those in the arguments.
     fn with(mut self, texts: &[(Argument<'_>, Name)]) -> Self {
         for (argument, name) in texts {
             let text = argument.text();
@@ -202,11 +201,11 @@ impl Verbs {
     }
 }
 
-/// Longest name of something to do.
+/// Longest name of an operation.
 const MAX_OPERATION: usize = 32;
 
 impl Call {
-    /// Returns the access to the file that a member with this name names.
+    /// Returns the access to the file in a member of this name.
     fn access(&self, name: Name) -> Access {
         let Verbs { removes, copies, .. } = self.verbs;
         match () {
@@ -227,13 +226,13 @@ fn is_command(call: &Call, name: Name) -> bool {
     }
 }
 
-/// Returns whether an argument is part of what a file is to say.
+/// Returns whether an argument is part of the contents of a file.
 fn is_within_content(argument: &Argument<'_>) -> bool {
     let mut outer = argument.members().rev().skip(1);
     outer.any(|name| matches!(name, "content" | "contents" | "text" | "body" | "file_text"))
 }
 
-/// Every text with what its name says. Items of one list have one name.
+/// Returns every text with the meaning of its name. Items of one list share a name.
 fn texts<'a>(arguments: &'a Arguments<'_>) -> Vec<(Argument<'a>, Name)> {
     let mut before: Option<(&str, Name)> = None;
     let texts = arguments
@@ -267,7 +266,7 @@ fn is_line(text: &str) -> bool {
     !text.is_empty() && text.len() <= 3 * MAX_PATH && !text.trim().contains('\n')
 }
 
-/// Returns whether a text looks like a path by itself.
+/// Returns whether a text itself looks like a path.
 fn may_be_path(text: &str) -> bool {
     let bytes = text.as_bytes();
     is_line(text)

@@ -1,8 +1,9 @@
-//! Files that decide what runs and what is stopped, and files with secrets: which of them a call reads or writes.
+//! Protected files: files that decide what runs and what is stopped, files with secrets, and the accesses of a call to
+//! them.
 //!
-//! Texts become paths (`candidates`, `shell`, `patch`, `code`), paths become plain (`spelling`, `fold`), and plain paths
-//! are held against the table. Nothing is looked up: what only a file system knows, where links lead, whoever has one
-//! tells ([`Files`]).
+//! Texts become paths (`candidates`, `shell`, `patch`, `code`), paths are normalised (`spelling`, `fold`), and compared
+//! with the table. Nothing is looked up here: the caller provides what only a file system knows, for example the
+//! targets of links ([`Files`]).
 
 mod braces;
 mod candidates;
@@ -29,9 +30,9 @@ pub use self::protection::{Protection, protection};
 use self::{braces::Room, table::TABLE, uses::Use};
 use super::arguments::Arguments;
 
-/// Paths of one call that are looked up.
+/// Most paths of one call that are looked up.
 pub const MAX_LOOKUPS: usize = 1024;
-/// Paths with wildcards in one call: each is held against everything that is protected.
+/// Most paths with wildcards in one call: each is compared with every protected path.
 const MAX_GLOBS: usize = 1024;
 
 /// The reason why a file is protected.
@@ -53,7 +54,7 @@ pub enum Category {
     SshConfig,
     /// Registries of containers.
     DockerConfig,
-    /// Clusters.
+    /// Credentials and addresses of clusters.
     KubeConfig,
     /// The instructions that agents read at the start of every session.
     AgentInstructions,
@@ -66,7 +67,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// Its name in reasons and documents.
+    /// Returns its name in reasons and documents.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::McpmonConfig => "mcpmon-config",
@@ -122,13 +123,13 @@ pub struct Touch {
 /// The protected files that a call touches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
-    /// The first of each kind.
+    /// The first one of each kind.
     pub files: Vec<Touch>,
-    /// True if the call names more than was looked at.
+    /// True if the call names more files than were checked.
     pub is_cut: bool,
 }
 
-/// The protected files that a call touches: writes of any, reads of those with secrets.
+/// Returns the protected files that a call touches: by writing any of them, or by reading those with secrets.
 ///
 /// `extra` are further protected paths.
 pub fn touched(call: &Call<'_>, arguments: &Arguments<'_>, files: &Files, extra: &[PathPattern]) -> Touched {
@@ -172,8 +173,8 @@ fn is_told(found: &[Touch], touch: &Touch) -> bool {
     found.iter().any(is_alike)
 }
 
-/// The protected file that reading a resource reads, if its URI names one. Any category counts, but instructions are
-/// there to be read.
+/// Returns the protected file that reading a resource reads, if its URI names one. Every category counts except
+/// instructions, which are there to be read.
 pub fn read_by_uri(uri: &str, files: &Files, extra: &[PathPattern]) -> Option<Touch> {
     let real = files.real.iter().filter(|real| real.given == uri);
     let texts = [uri].into_iter().chain(real.map(|real| real.real.as_str()));
@@ -194,8 +195,8 @@ pub fn read_by_uri(uri: &str, files: &Files, extra: &[PathPattern]) -> Option<To
     })
 }
 
-/// The paths of a call that a file system has to be asked about: what it writes may be a link to another file. At most
-/// [`MAX_LOOKUPS`].
+/// Returns the paths of a call that have to be looked up in a file system, because a written path may be a link to
+/// another file. At most [`MAX_LOOKUPS`].
 pub fn lookups(call: &Call<'_>, arguments: &Arguments<'_>) -> Vec<Lookup> {
     let uses = candidates::candidates(&call.tool, arguments);
     let changed = uses.iter().filter(|one| one.access != Access::Read);
@@ -210,13 +211,13 @@ pub fn lookups(call: &Call<'_>, arguments: &Arguments<'_>) -> Vec<Lookup> {
 /// A file that a call names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamedFile {
-    /// The path, without a scheme; `~` for the home directory; otherwise as the call has it.
+    /// The path, without a scheme; `~` for the home directory; otherwise as in the call.
     pub path: String,
     /// The access to it.
     pub access: Access,
 }
 
-/// Returns the files that a call names, protected or not, with the access that its words tell of.
+/// Returns the files that a call names, protected or not, with the access that its words describe.
 pub fn named_files(tool: &str, arguments: &Arguments<'_>) -> Vec<NamedFile> {
     let uses = candidates::candidates(tool, arguments);
     let named = uses.iter().filter_map(|one| {
@@ -232,14 +233,14 @@ pub fn named_files(tool: &str, arguments: &Arguments<'_>) -> Vec<NamedFile> {
 /// A path to be looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// As the call has it.
+    /// The path as in the call.
     pub given: String,
-    /// Without a scheme; `~` for the home directory; otherwise as it is.
+    /// The path without a scheme; `~` for the home directory; otherwise unchanged.
     pub address: String,
 }
 
 impl Lookup {
-    /// Of a path, or of the URI of a file; `None` where it cannot be one.
+    /// Returns the lookup of a path, or of the URI of a file; `None` if it cannot be one.
     pub fn of(given: String) -> Option<Self> {
         let is_path = given.len() <= MAX_PATH && !given.contains('\0');
         let address = is_path.then(|| spelling::address(&given))?;
@@ -256,7 +257,8 @@ fn meet(path: &PlainPath, access: Access, places: &Places, extra: &[PathPattern]
     };
     let meets = |pattern: &PathPattern, category| match pattern.meets(path.start, &names) {
         Some(PathMatch::Itself) => true,
-        // Whoever removes a directory removes what lies in it; a repository is made anew with its configuration.
+        // Removing a directory removes its contents. A repository's configuration is excluded, because it is created
+        // with the repository.
         Some(PathMatch::Above) => access == Access::Remove && category != Category::GitConfig,
         None => false,
     };
@@ -269,7 +271,7 @@ fn meet(path: &PlainPath, access: Access, places: &Places, extra: &[PathPattern]
     let secret = || {
         let mut secrets = rows.iter().filter(is_secret);
         let is_public = names.last().is_some_and(|name| name.ends_with(".pub"));
-        // A project's own `.env` may be written: nothing leaves by that.
+        // A project's own `.env` may be written, because that discloses nothing.
         let counts = |row: &&&table::Row| access == Access::Read || !row.pattern.is_anywhere();
         let found = secrets.find(|row| counts(row) && meets(&row.pattern, row.category));
         found.filter(|_| !is_public).map(|row| touch(row.category))

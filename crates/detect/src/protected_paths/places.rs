@@ -1,5 +1,5 @@
-//! Places of files on a host: its users' directories, mcpmon's own files, and the targets of links. The core
-//! looks nothing up; the shell provides them.
+//! Places of files on a host: its users' directories, mcpmon's own files, and the targets of links. The caller looks
+//! them up; this crate does not.
 
 use mcpmon_model::{PathStart, PlainPath};
 
@@ -13,13 +13,13 @@ pub struct Places {
 /// The target of a resolved path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealPath {
-    /// The path as it was asked for.
+    /// The path as it was requested.
     pub given: String,
-    /// The file behind it, links followed.
+    /// The file that it leads to, with links resolved.
     pub real: String,
 }
 
-/// The files of a call, as far as they are known.
+/// The known places and targets for the files of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
     /// The places of files.
@@ -42,8 +42,8 @@ impl Places {
         }
     }
 
-    /// The absolute path `directory` stands for `meaning`, below a home directory: where `HOME` or
-    /// `XDG_CONFIG_HOME` lead. A path that is not absolute, or is the root, says nothing.
+    /// Adds the absolute path `directory` as another name of `meaning`, below a home directory, for example the value
+    /// of `HOME` or `XDG_CONFIG_HOME`. A path that is not absolute, or is the root, is ignored.
     #[must_use]
     pub fn with_alias(mut self, directory: &str, meaning: &[&str]) -> Self {
         if let Some(names) = absolute(directory) {
@@ -56,7 +56,7 @@ impl Places {
         self
     }
 
-    /// A file or directory of mcpmon's own at an absolute path.
+    /// Adds a file or directory of mcpmon itself at an absolute path.
     #[must_use]
     pub fn with_own(mut self, path: &str) -> Self {
         self.own.extend(absolute(path));
@@ -74,7 +74,7 @@ impl Places {
         })
     }
 
-    /// Returns whether the path is one of mcpmon's own files, or lies in one of its directories.
+    /// Returns whether the path is one of mcpmon's own files, or is in one of its directories.
     pub(super) fn is_own(&self, path: &PlainPath) -> bool {
         match path.start {
             PathStart::Root => self.own.iter().any(|own| begins_with(&path.names, own)),
@@ -86,7 +86,7 @@ impl Places {
         }
     }
 
-    /// Returns whether one of mcpmon's own files lies below the absolute path.
+    /// Returns whether one of mcpmon's own files is below the absolute path.
     pub(super) fn holds_own(&self, path: &PlainPath) -> bool {
         path.start == PathStart::Root && self.own.iter().any(|own| begins_with(own, &path.names))
     }

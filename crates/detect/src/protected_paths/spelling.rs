@@ -1,4 +1,4 @@
-//! From a text to the paths it may name, whatever it was spelled like. Pure: nothing is looked up in a file system.
+//! Conversion of texts to the paths that they may name, in any spelling. It looks nothing up in a file system.
 
 use mcpmon_model::{MAX_PATH, PathStart, PlainPath};
 
@@ -6,14 +6,14 @@ use crate::tables::{self, WordList};
 
 use super::{braces::Room, fold, places::Places};
 
-/// A path with every byte percent-encoded is three times as long.
+/// Longest text of a path: with every byte percent-encoded it is three times as long as the path.
 pub(super) const MAX_TEXT: usize = 3 * MAX_PATH;
 /// Schemes of URIs that name files.
 static SCHEMES: WordList = tables::PROTECTED_PATHS.list("spelling", "schemes");
-/// Variables that begin a path, and what they stand for unless the host says otherwise.
+/// Variables that begin a path, with their usual values.
 static VARIABLES: WordList = tables::PROTECTED_PATHS.list("spelling", "variables");
 
-/// The paths that `text` may name, as far as there is room for them; none for a text that no path is as long as.
+/// Returns the paths that `text` may name, if there is room for them; none for a text longer than any path.
 pub(super) fn paths(text: &str, places: &Places, room: &mut Room) -> Vec<PlainPath> {
     if text.len() > MAX_TEXT {
         return Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn paths(text: &str, places: &Places, room: &mut Room) -> Vec<PlainPa
     found
 }
 
-/// The text of a path as it can be looked up: without a scheme, and `~` for the home directory.
+/// Returns the text of a path for a lookup: without a scheme, and with `~` for the home directory.
 pub(super) fn address(text: &str) -> String {
     let text = trimmed(text);
     let located = match without_scheme(text) {
@@ -38,7 +38,7 @@ pub(super) fn address(text: &str) -> String {
     }
 }
 
-/// A text that is too long for a path without what resolving it leaves out; `None` where it is too long even so.
+/// Resolves a text that is too long for a path; `None` if it is too long even then.
 pub(super) fn shortened(text: &str) -> Option<String> {
     let mut text = text.replace('\\', "/");
     for _ in 0..MAX_DECODED {
@@ -73,7 +73,7 @@ fn read(text: &str, places: &Places, found: &mut Vec<PlainPath>) {
     match without_scheme(text) {
         Some(path) => {
             plain(path, places, found);
-            // A query or a fragment is part of no path, and of some file names.
+            // A query or a fragment is part of no path, but of some file names.
             if let Some(end) = path.find(['?', '#']) {
                 plain(&path[..end], places, found);
             }
@@ -92,7 +92,7 @@ fn without_scheme(text: &str) -> Option<&str> {
     let Some(authority) = rest.strip_prefix("//") else {
         return Some(rest);
     };
-    // `file://~/x` and `file://$HOME/x` have no host.
+    // In `file://~/x` and `file://$HOME/x` there is no host.
     match authority.find('/') {
         Some(0) | None => Some(authority),
         Some(_) if authority.starts_with(['~', '$', '.', '%']) => Some(authority),
@@ -100,7 +100,7 @@ fn without_scheme(text: &str) -> Option<&str> {
     }
 }
 
-/// A leading variable: what it stands for where that is known, and what follows it.
+/// Returns the value of a leading variable, if it is known, and the rest of the text.
 fn variable(text: &str) -> Option<(Option<&'static str>, &str)> {
     let (name, rest) = if let Some(rest) = text.strip_prefix("${") {
         let (name, rest) = rest.split_once('}')?;
@@ -120,7 +120,7 @@ fn variable(text: &str) -> Option<(Option<&'static str>, &str)> {
     Some((value, rest))
 }
 
-/// Reads a path in the way of Unix, after `\` became `/`.
+/// Reads a path in the syntax of Unix, after `\` was replaced by `/`.
 fn plain(text: &str, places: &Places, found: &mut Vec<PlainPath>) {
     let expanded;
     let text = match variable(text) {
@@ -141,14 +141,14 @@ fn plain(text: &str, places: &Places, found: &mut Vec<PlainPath>) {
     walk.end(places, found);
 }
 
-/// A path on the way through its names.
+/// The state of resolving a path name by name.
 struct Walk<'a> {
     start: Origin,
     names: Vec<String>,
     rest: &'a str,
 }
 
-/// The origin of a path so far.
+/// The directory that the path starts in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Root,
@@ -156,7 +156,7 @@ enum Origin {
     /// The directory of home directories.
     Homes,
     Here,
-    /// Some directory above the one it began in.
+    /// Some directory above the one where it started.
     Above,
 }
 
@@ -198,7 +198,7 @@ impl<'a> Walk<'a> {
             self.start = Origin::Home;
             return;
         }
-        // What a variable stands for is not known: any name.
+        // The value of a variable is unknown, so any name matches.
         let name = match kept.find('$') {
             Some(at) if at + 1 < kept.len() => format!("{}*", &kept[..at]),
             Some(_) | None => kept.to_owned(),
@@ -233,7 +233,7 @@ impl<'a> Walk<'a> {
             Origin::Homes => {}
             Origin::Root | Origin::Above => {
                 let names = without_views(&self.names);
-                // The shortest name of a file is the one that is told.
+                // The shortest name of a file is reported.
                 if let Some(below) = below_home(names) {
                     add(PathStart::Home, below);
                 }
@@ -249,7 +249,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns the path behind the views of `/proc` on the root and the working directory of a process.
+/// Removes the `/proc` views on the root or the working directory of a process from a path.
 fn without_views(mut names: &[String]) -> &[String] {
     for _ in 0..8 {
         let lower: Vec<String> = names.iter().take(5).map(|name| name.to_lowercase()).collect();
@@ -275,7 +275,7 @@ fn below_home(names: &[String]) -> Option<&[String]> {
         ["root", ..] => 1,
         ["home" | "users", _, ..] | ["var", "root", ..] => 2,
         ["var" | "export" | "usr" | "data" | "nfs" | "mnt", "home", _, ..] => 3,
-        // Windows disks under WSL, WSL's under Windows
+        // Windows disks under WSL, and WSL's files under Windows.
         ["mnt", _, "users", _] => 4,
         ["wsl$" | "wsl.localhost", _, "root", ..] => 3,
         ["wsl$" | "wsl.localhost", _, "home", _] => 4,

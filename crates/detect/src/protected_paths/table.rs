@@ -1,4 +1,4 @@
-//! Tables of protected files, by category, and of files that hold secrets. Those of clients are in the table of clients.
+//! Tables of protected files, by category, and of files with secrets. Those of clients are in the table of clients.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -8,13 +8,13 @@ use mcpmon_model::{PathPattern, PathStart};
 use super::Category;
 use crate::tables::{self, WordList};
 
-/// mcpmon itself: whoever writes here decides what is stopped.
+/// Files of mcpmon itself: changing them changes what is stopped.
 static MCPMON: WordList = tables::PROTECTED_PATHS.list("table", "mcpmon");
 
 /// Hooks of programs that are not in the table of clients.
 static CLIENT_HOOKS: WordList = tables::PROTECTED_PATHS.list("table", "client_hooks");
 
-/// The files every shell runs when it starts.
+/// Files that every shell runs when it starts.
 static SHELL: WordList = tables::PROTECTED_PATHS.list("table", "shell");
 
 /// The sources of packages, and the files their managers run.
@@ -26,7 +26,7 @@ static GIT: WordList = tables::PROTECTED_PATHS.list("table", "git");
 /// The settings of logins, and of the routes of connections.
 static SSH: WordList = tables::PROTECTED_PATHS.list("table", "ssh");
 
-/// Registries, and how their credentials are found.
+/// Registries, and the lookup of their credentials.
 static DOCKER: WordList = tables::PROTECTED_PATHS.list("table", "docker");
 
 /// Clusters, and the commands that authenticate to them.
@@ -41,7 +41,7 @@ static AUTOSTART: WordList = tables::PROTECTED_PATHS.list("table", "autostart");
 /// Files with keys, tokens or passwords.
 static CREDENTIALS: WordList = tables::PROTECTED_PATHS.list("table", "credentials");
 
-/// Names that look protected and are not: samples that nothing runs.
+/// Names that look protected but are samples, which nothing runs.
 static SAMPLES: WordList = tables::PROTECTED_PATHS.list("table", "samples");
 
 /// A protected path.
@@ -51,13 +51,13 @@ pub(super) struct Row {
     pub(super) pattern: PathPattern,
 }
 
-/// Every protected path. Most rows name something that a path must have in it to meet them.
+/// Every protected path. Most rows have a name that any matching path must contain.
 #[derive(Debug)]
 pub(super) struct Table {
     rows: Vec<Row>,
-    /// Rows by the last of their names: what matches has it.
+    /// Rows by the last of their names: a matching path contains it.
     by_name: HashMap<String, Vec<usize>>,
-    /// Rows by each of their names: a directory above what matches has one of them.
+    /// Rows by each of their names: a directory above a match contains one of them.
     by_any_name: HashMap<String, Vec<usize>>,
     /// Rows without a name.
     nameless: Vec<usize>,
@@ -107,12 +107,12 @@ pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 impl Table {
-    /// The rows that a path with these names, in lower case, can match.
+    /// Returns the rows that a path with these names, in lower case, can match.
     pub(super) fn rows(&self, names: &[String]) -> Vec<&Row> {
         self.named(&self.by_name, names)
     }
 
-    /// The rows that a path with these names can match, or lie above.
+    /// Returns the rows that a path with these names can match, or be above.
     pub(super) fn rows_below(&self, names: &[String]) -> Vec<&Row> {
         match names {
             [] => self.all(),
@@ -127,7 +127,7 @@ impl Table {
         found.into_iter().map(|index| &self.rows[index]).collect()
     }
 
-    /// All rows: a path with wildcards can match any of them.
+    /// Returns all rows: a path with wildcards can match any of them.
     pub(super) fn all(&self) -> Vec<&Row> {
         self.rows.iter().collect()
     }
@@ -139,7 +139,7 @@ impl Table {
     }
 }
 
-/// The files of a client.
+/// Returns the rows of a client.
 fn client_rows(client: &Client) -> impl Iterator<Item = Row> {
     let protected = &client.protected;
     let groups = [

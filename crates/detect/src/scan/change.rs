@@ -37,7 +37,7 @@ impl Past {
         }
     }
 
-    /// Returns whether what it said is held against nobody.
+    /// Returns whether its text is accepted, so that only other text counts.
     pub(super) const fn excuses(&self) -> bool {
         matches!(self, Self::Accepted(_))
     }
@@ -64,17 +64,17 @@ impl Texts {
         Self { values, names }
     }
 
-    /// The text at `path`.
+    /// Returns the text at `path`.
     pub(super) fn get(&self, path: &Path<'_>) -> Option<&str> {
         self.values.get(&path.digest()).map(String::as_str)
     }
 
-    /// The same of the name of the member at `path`, which is new or is not.
+    /// Returns the range of the name of the member at `path` if it is new.
     pub(super) fn added_name(&self, path: &Path<'_>, name: &str) -> Option<Range<usize>> {
         (!self.names.contains(&path.digest())).then_some(0..name.len())
     }
 
-    /// The part of a text at `path` that is not among these; `None` where all of it is.
+    /// Returns the part of a text at `path` that is new; `None` if no part of it is.
     pub(super) fn added(&self, path: &Path<'_>, text: &str) -> Option<Range<usize>> {
         let Some(before) = self.get(path) else {
             return Some(0..text.len());
@@ -92,7 +92,7 @@ impl Texts {
             .take_while(same)
             .take(most)
             .count();
-        // Where something was taken out, what now stands together is new.
+        // If something was removed, the text that is now adjacent is new.
         let end = (text.len() - end).max(start + 1).min(text.len());
         Some(start.min(end.saturating_sub(1))..end)
     }

@@ -1,4 +1,4 @@
-//! Parameters that ask for what a conversation holds by their names alone: a model fills in what is required.
+//! Parameters whose names alone ask for the contents of a conversation: a model fills in required parameters.
 
 use std::{
     borrow::Cow,
@@ -17,7 +17,7 @@ static ABOUT_MODELS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&PARAMETERS["about_models"].pattern).expect("a constant pattern is compiled by every test")
 });
 
-/// Findings for the parameters of a tool that ask for a conversation; none of them for those that `accepted` had.
+/// Returns findings for the parameters of a tool that ask for a conversation, except those that `accepted` had.
 pub(super) fn parameters(definition: RawJson<'_>, accepted: Option<RawJson<'_>>) -> Vec<Finding> {
     let mut found = asked(definition);
     if !found.is_empty()
@@ -34,7 +34,7 @@ fn asked(definition: RawJson<'_>) -> Vec<Finding> {
     let of_schema = |member| schema.and_then(|schema: RawJson<'_>| schema.member(member));
     let required = of_schema("required").map_or_else(BTreeSet::new, texts);
     let mut named: BTreeMap<Cow<'_, str>, Option<RawJson<'_>>> = BTreeMap::new();
-    // A schema may require what it does not describe.
+    // A schema may require a parameter that it does not describe.
     named.extend(required.iter().map(|name| (name.as_str().into(), None)));
     let properties = of_schema("properties").into_iter();
     named.extend(
@@ -74,7 +74,7 @@ fn asked(definition: RawJson<'_>) -> Vec<Finding> {
 }
 
 fn is_context(name: &str) -> bool {
-    // No name of the list is longer, whatever signs stand in it.
+    // No name of the list is longer, even with separators.
     if name.len() > 64 {
         return false;
     }
@@ -91,11 +91,11 @@ fn is_described(field: RawJson<'_>) -> bool {
     says("description")
 }
 
-/// Returns whether a tool has to do with models, by its name, its description and its other parameters.
+/// Returns whether a tool is about models, by its name, its description and its other parameters.
 fn is_about_models(definition: RawJson<'_>) -> bool {
     let mut is_about = false;
     walk::strings(definition, |path, _, text| {
-        // The parameter itself says nothing of the tool.
+        // The parameter itself does not describe the tool.
         let is_asked = is_context(&text) || path.members().any(is_context);
         if !is_about && !is_asked {
             let apart = text.replace(['_', '-'], " ");

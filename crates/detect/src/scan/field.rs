@@ -1,4 +1,4 @@
-//! One text: what is unseen in it, what it says, and what its encodings say.
+//! One text: its unseen characters, its meaning, and the meaning of its encodings.
 
 use std::{collections::BTreeMap, ops::Range, sync::LazyLock};
 
@@ -16,15 +16,15 @@ use crate::normalise::{
 
 /// The rule over encoded commands.
 const ENCODED: &str = "encoded_text";
-/// Decoded texts within decoded texts.
+/// Most levels of decoded texts within decoded texts.
 const MAX_DEPTH: usize = 2;
 
 /// The place of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In what a server offers: a model takes it for instructions.
+    /// In a definition, which a model takes for instructions.
     Definition,
-    /// In what a tool returns: a model should take it for data.
+    /// In a result, which a model should take for data.
     Output,
 }
 
@@ -33,13 +33,13 @@ pub(super) enum Place {
 pub(super) struct Setting<'a> {
     /// The place.
     pub(super) place: Place,
-    /// Tools of the server itself.
+    /// Tools of the same server.
     pub(super) own: &'a Names<'a>,
-    /// Names in the schemas of the definition, where the text stands in one.
+    /// Names in the schemas of the definition, if the text is in a definition.
     pub(super) parameters: &'a Names<'a>,
-    /// Tools of others.
+    /// Tools of other servers.
     pub(super) others: &'a Names<'a>,
-    /// True if it is said to be a document by its name.
+    /// True if its name is that of a document.
     pub(super) is_document: bool,
     /// True if it describes a parameter.
     pub(super) is_parameter: bool,
@@ -82,7 +82,7 @@ fn unseen(text: &str, setting: &Setting<'_>, found: &mut Vec<Hit<'static>>) {
     }
 }
 
-/// Name and severity of unseen characters; outputs carry most of them for good reasons.
+/// Returns the rule and the severity of unseen characters; most of them are legitimate in outputs.
 fn telling(kind: Unseen, place: Place, text: &str, span: &Range<usize>) -> Option<(&'static str, Severity)> {
     let run = &text[span.clone()];
     let pattern = match kind {
@@ -98,7 +98,7 @@ fn telling(kind: Unseen, place: Place, text: &str, span: &Range<usize>) -> Optio
         (Place::Output, Unseen::Tags) if run.chars().nth(2).is_some() => Severity::High,
         (Place::Output, Unseen::Variation) if run.chars().nth(7).is_some() => Severity::Low,
         (Place::Output, Unseen::Ansi) => {
-            // The last of several escapes in a row begins a command.
+            // The last of several successive escapes begins a command.
             let last = run.char_indices().next_back().map_or(0, |(at, _)| at);
             match raw::terminal_write(&text[span.start + last..])? {
                 TerminalWrite::Stored => Severity::High,
@@ -129,13 +129,13 @@ fn said(
     }
 }
 
-/// The purpose of encoded text in a definition, if it has one: a command, an address, something to be done.
+/// Commands, addresses and verbs that give encoded text in a definition a purpose.
 static COMMAND: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)https?://|\b(?:curl|wget|bash|sh|nc|netcat|powershell|python3?|perl|exec|eval|rm|chmod|cat|sudo|ssh|scp|ignore|send|execute|read|upload|system)\b|/(?:bin|etc|tmp)/|/dev/tcp")
         .expect("a constant pattern is compiled by every test")
 });
 
-/// Adds the matches that only a decoded text has; they are more severe, because somebody hid them.
+/// Adds the matches that only a decoded text has; they are more severe, because hiding them was deliberate.
 fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<Hit<'static>>) {
     if setting.place == Place::Definition && COMMAND.is_match(&layer.text) && layer.is_opaque {
         found.push(Hit {
@@ -156,8 +156,8 @@ fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<H
         depth,
         &mut inner,
     );
-    // What is read with an escape and was found where it stands is nothing that is only decoded; elsewhere a harmless
-    // hit hides no worse one.
+    // A match that was found in the text itself is not one of the decoded text only because an escape is near it.
+    // Elsewhere a harmless match must not hide a worse one.
     let around = layer.origin.start.saturating_sub(decode::AROUND)..layer.origin.end + decode::AROUND;
     let mut known: BTreeMap<&str, Severity> = BTreeMap::new();
     for hit in found.iter() {

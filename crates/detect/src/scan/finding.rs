@@ -1,4 +1,4 @@
-//! Findings from what was matched: one for each pattern in a field, with where it stands and what stands around it.
+//! Findings from matches: one for each pattern in a field, with its position and its context.
 
 use std::{cmp::Reverse, collections::BTreeMap, ops::Range};
 
@@ -10,25 +10,26 @@ use super::super::mask;
 const MAX_TEXT: usize = 200;
 /// Characters of context on either side.
 const CONTEXT: usize = 50;
-/// Most matches that a finding tells.
+/// Most matches of one finding that are reported.
 const MAX_MATCHES: usize = 8;
 
-/// Findings of one text that are told one by one. More are only kept where they are worse than all of their pattern.
+/// Most findings of one text that are kept; further ones are kept only if they are worse than all others of their
+/// pattern.
 const MAX_FINDINGS: usize = 200;
 
-/// Findings of one text of which an event of its own tells; of more, the worst ones come first.
+/// Most findings of one text that are reported in separate events; of more, the worst ones come first.
 pub const MAX_TOLD: usize = 20;
 
-/// The findings in one text: however many there are, the worst of each pattern is kept.
+/// The findings in one text. Whatever their number, the worst one of each pattern is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     all: Vec<Finding>,
-    /// By the names of patterns: the worst that is said, the worst that is only told of.
+    /// For each pattern the severity of the worst assertion, and of the worst mention.
     worst: BTreeMap<String, [Option<Severity>; 2]>,
 }
 
 impl Findings {
-    /// Adds one, unless there are many and it says nothing that they do not say.
+    /// Adds a finding, unless there are many and it is no worse than the others of its pattern.
     pub fn add(&mut self, finding: Finding) {
         if !self.worst.contains_key(&finding.pattern) {
             self.worst.insert(finding.pattern.clone(), [None; 2]);
@@ -46,12 +47,12 @@ impl Findings {
         }
     }
 
-    /// The worst that was found of a pattern, whether it is said or only told of.
+    /// Returns the worst severity of a pattern, in assertions and mentions.
     pub(super) fn worst(&self, pattern: &str) -> Option<Severity> {
         self.worst.get(pattern)?.iter().copied().max().flatten()
     }
 
-    /// All that is kept: as they stand in the text, or the worst first where they are more than are told.
+    /// Returns the kept findings: in the order of the text, or the worst first if there are more than are reported.
     pub fn into_vec(mut self) -> Vec<Finding> {
         if self.all.len() > MAX_TOLD {
             self.all.sort_by_key(|finding| Reverse(finding.severity));
@@ -66,12 +67,12 @@ impl Extend<Finding> for Findings {
     }
 }
 
-/// Something found in a field.
+/// A match in a field.
 #[derive(Clone, Debug)]
 pub(super) struct Hit<'a> {
     /// The id of the rule.
     pub(super) rule: &'a str,
-    /// Name of what it finds.
+    /// The name of the pattern.
     pub(super) pattern: &'a str,
     /// The kind of attack.
     pub(super) category: Category,
@@ -86,16 +87,16 @@ pub(super) struct Hit<'a> {
 }
 
 impl<'a> Hit<'a> {
-    /// The pattern that it is of, and what says so in the text in which it was found.
+    /// Returns the pattern, and the matched bytes of the text.
     pub(super) fn said<'t>(&self, text: &'t str) -> (&'a str, &'t [u8]) {
         let bytes = text.as_bytes().get(self.span.clone());
         (self.pattern, bytes.unwrap_or_default())
     }
 }
 
-/// The hits of a field as findings, in the order of the pattern names.
+/// Returns the matches of a field as findings, in the order of the pattern names.
 pub(super) fn findings(field: &str, text: &str, mut hits: Vec<Hit<'_>>) -> Vec<Finding> {
-    // Of hits of one pattern the worst one speaks; those that are only told of do not soften it.
+    // Of the matches of one pattern the worst one counts; mentions do not soften assertions.
     hits.sort_by(|a, b| {
         let one = (a.pattern, a.standing, b.severity, a.span.start);
         one.cmp(&(b.pattern, b.standing, a.severity, b.span.start))
@@ -165,7 +166,7 @@ fn forth(text: &str, from: usize, chars: usize) -> usize {
         .map_or(text.len(), |(at, _)| from + at)
 }
 
-/// One level worse, at most critical.
+/// Returns the next higher severity, at most critical.
 pub(super) const fn raised(severity: Severity) -> Severity {
     match severity {
         Severity::Info => Severity::Low,

@@ -1,4 +1,4 @@
-//! Finds many literals at once, whatever the case of their letters.
+//! Search for many literals at once, ignoring their case.
 
 use aho_corasick::{
     Anchored, PatternID,
@@ -6,23 +6,23 @@ use aho_corasick::{
     dfa::DFA,
 };
 
-/// Parts of a long text that are read side by side: each step of one waits for the memory that the step before it
-/// named, and the steps of the others fill that time.
+/// Parts of a long text that are read in parallel: each step of one waits for memory that its previous step addressed,
+/// and the steps of the others use that time.
 const LANES: usize = 4;
 /// The shortest text that is read in parts.
 const LONG: usize = 256;
 
-/// Literals in lower case, ready to be found.
+/// Literals in lower case, compiled for the search.
 #[derive(Debug)]
 pub(crate) struct Literals {
     automaton: DFA,
     start: StateID,
-    /// Bytes before a place that decide about literals which end there.
+    /// Bytes before a position that decide about literals that end there.
     reach: usize,
 }
 
 impl Literals {
-    /// Makes them ready. A few hundred make a table that fits into a processor's cache.
+    /// Compiles the literals. The table for a few hundred of them fits into a processor's cache.
     pub(crate) fn new<L: AsRef<[u8]>>(texts: impl IntoIterator<Item = L>) -> Self {
         let automaton = DFA::builder()
             .ascii_case_insensitive(true)
@@ -39,7 +39,7 @@ impl Literals {
         }
     }
 
-    /// Returns whether any literal stands in `text`.
+    /// Returns whether any literal occurs in `text`.
     pub(crate) fn is_in(&self, text: &[u8]) -> bool {
         let mut is_found = false;
         self.read(text, |_, _| {
@@ -60,7 +60,7 @@ impl Literals {
         found
     }
 
-    /// Hands the end and number of every literal to `take`, in no order, until that returns `false`.
+    /// Calls `take` with the end and the number of every literal, in no order, until it returns `false`.
     fn read(&self, text: &[u8], mut take: impl FnMut(usize, PatternID) -> bool) {
         let length = text.len() / LANES;
         if text.len() < LONG || length <= self.reach {
@@ -68,7 +68,7 @@ impl Literals {
             return;
         }
         let begins: [usize; LANES] = std::array::from_fn(|lane| lane * length);
-        // What began in the part before.
+        // Literals that began in the previous part.
         let before = begins.map(|begin| &text[begin.saturating_sub(self.reach)..begin]);
         let mut states = [self.start; LANES];
         for at in 0..self.reach {
@@ -94,7 +94,7 @@ impl Literals {
         self.read_from(text, LANES * length, states[LANES - 1], &mut take);
     }
 
-    /// The same for the text from a place on, read to there already.
+    /// Reads the text from a position in the same way, with the state that is reached there.
     fn read_from(
         &self,
         text: &[u8],
@@ -114,7 +114,7 @@ impl Literals {
         self.automaton.next_state(Anchored::No, state, byte)
     }
 
-    /// Returns whether the reading goes on behind the literals that end here.
+    /// Calls `take` for the literals that end here. Returns whether reading continues.
     fn tell(&self, state: StateID, end: usize, take: &mut impl FnMut(usize, PatternID) -> bool) -> bool {
         if !self.automaton.is_match(state) {
             return true;

@@ -1,4 +1,4 @@
-//! Inspects what a model can read: definitions, instructions, outputs, requests. Immutable; shared by everyone.
+//! Inspection of everything that a model can read: definitions, instructions, outputs, requests.
 
 mod change;
 mod context;
@@ -36,18 +36,18 @@ use super::{
 pub use custom::PatternError;
 pub use finding::{Findings, MAX_TOLD};
 
-/// Shortest name of a member that is read as a text; shorter ones without spaces are names.
+/// Shortest name of a member that is inspected as a text; a shorter one without spaces is only a name.
 const LONG_KEY: usize = 40;
-/// Words of a schema that are known by it.
+/// Most words of a schema that are collected.
 const MAX_WORDS: usize = 500;
 
-/// Words in the names of documents that tell of attacks.
+/// Words in the names of documents about attacks.
 static DOCUMENTS: WordList = tables::SCAN.list("scan", "documents");
 
-/// Names of what turns against the user of a document that may tell a model what to do.
+/// Names of findings that are directed against the user, in a document that may instruct a model.
 static AGAINST_USER: WordList = tables::SCAN.list("scan", "against_user");
 
-/// Looks for attacks in texts. Automata are built when they are first needed and shared by all scanners.
+/// Searches texts for attacks. Automata are built when they are first needed, and shared by all scanners.
 pub struct Scanner {
     builtin: BTreeSet<Category>,
     custom: Vec<Custom>,
@@ -60,9 +60,9 @@ pub struct Scene<'a> {
     pub own: &'a [&'a str],
     /// Tools of the other servers in the session.
     pub others: &'a [&'a str],
-    /// The definition that was accepted: only what is new is held against the server, and counts one level more.
+    /// The accepted definition: only new text counts against the server, and it counts one level more.
     pub accepted: Option<RawJson<'a>>,
-    /// The version that was listed before, if none was accepted: it excuses nothing, but new text counts one
+    /// The version that was listed before, if none was accepted: its text is not accepted, but new text counts one
     /// level more.
     pub before: Option<RawJson<'a>>,
 }
@@ -83,11 +83,11 @@ impl fmt::Debug for Scanner {
 }
 
 impl Scanner {
-    /// A scanner for these built-in categories and patterns of the configuration.
+    /// Builds a scanner for these built-in categories and patterns of the configuration.
     ///
     /// # Errors
     ///
-    /// If a pattern is no valid regular expression.
+    /// Returns an error if a pattern is no valid regular expression.
     pub fn new(builtin: &BTreeSet<Category>, custom: &[CustomPattern]) -> Result<Self, PatternError> {
         Ok(Self {
             builtin: builtin.clone(),
@@ -119,9 +119,9 @@ impl Scanner {
         )
     }
 
-    /// Returns the findings in a document that is written for models, such as a skill. It may tell a model what to do, so that
-    /// only what turns against the user is found: orders over those of the user, secrets that are taken, data that is sent
-    /// away, what is kept from the user, and what nobody sees.
+    /// Returns the findings in a document that is written for models, such as a skill. It may instruct a model, so only
+    /// findings against the user count: instructions that override the user's, theft of secrets, sending of data,
+    /// concealment from the user, and invisible text.
     pub fn document(&self, text: &str) -> Vec<Finding> {
         let none = Names::default();
         let output = Setting {
@@ -172,8 +172,8 @@ impl Scanner {
         elicitation::asks_for_credentials(params)
     }
 
-    /// Returns a finding with the reason if a question leads the user to a page that is not what its address
-    /// seems to be.
+    /// Returns a finding with the reason if a question leads the user to a page that is not what its address seems to
+    /// be.
     pub fn leads_astray(&self, params: RawJson<'_>) -> Option<(Finding, &'static str)> {
         elicitation::leads_astray(params)
     }
@@ -205,7 +205,7 @@ impl Scanner {
         found.into_vec()
     }
 
-    /// Returns the findings in one text of a definition, as far as it was not accepted.
+    /// Returns the findings in one text of a definition, except in its accepted part.
     fn changed(
         &self,
         path: &walk::Path<'_>,
@@ -280,7 +280,7 @@ impl Scanner {
                 && let Some(joined) = seam.join(&text)
             {
                 let mut hits = self.hits(&joined, &setting);
-                // What was only told of does not hide what is said.
+                // A mention must not hide an assertion.
                 hits.retain(|hit| found.worst(hit.pattern).is_none_or(|worst| worst < hit.severity));
                 found.extend(finding::findings(&path.shown(), &joined, hits));
             }
@@ -304,8 +304,8 @@ impl Scanner {
     }
 }
 
-/// Names that a definition's schemas give to parameters and their values: what a parameter's description says of
-/// `insert_after` is said of no tool.
+/// Returns the names that a definition's schemas give to parameters and their values: `insert_after` in the description
+/// of a parameter is not the name of a tool.
 fn schema_words(definition: RawJson<'_>) -> Vec<Cow<'_, str>> {
     let mut words = Vec::new();
     walk::strings(definition, |path, _, text| {
@@ -328,8 +328,8 @@ fn is_text(part: Part, text: &str) -> bool {
     }
 }
 
-/// Images, audio and blobs come as base64 in members of their own, as texts of other types do; whatever else stands
-/// there is a text.
+/// Returns whether a member contains base64: images, audio and blobs have their own members, which texts of other types
+/// may have too. Any other value there is a text.
 fn is_carrier(path: &walk::Path<'_>, text: &str) -> bool {
     let is_encoded = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte);
     path.members()
@@ -344,8 +344,7 @@ fn is_item(path: &walk::Path<'_>) -> bool {
 }
 
 impl Source<'_> {
-    /// Returns whether it is a document by its name: then fewer words about attacks are enough to take it for
-    /// one.
+    /// Returns whether its name is that of a document: fewer words about attacks then suffice to take it for one.
     fn is_document(&self) -> bool {
         let lower = self.uri.unwrap_or_default().to_ascii_lowercase();
         let name = lower.rsplit('/').next().unwrap_or_default();

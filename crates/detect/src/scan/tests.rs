@@ -560,7 +560,7 @@ fn images_are_not_read() {
     );
 }
 
-// What a message carries in base64 is read as what it is: nobody went to the trouble of hiding it.
+// Base64 in the data of a message is read with its real type: it was not meant to hide anything.
 #[test_case(json!({"content": [{"type": "image", "data": IN_BASE64}]}); "no image")]
 #[test_case(json!({"contents": [{"uri": "a:b", "blob": IN_BASE64}]}); "a text of a resource")]
 #[test_case(json!({"structuredContent": {"data": IN_BASE64}}); "structured content")]
@@ -628,7 +628,7 @@ fn patterns_of_the_configuration_are_looked_for_everywhere() {
     assert_eq!(scanner.instructions("see internal-corp", &Scene::default()), []);
 }
 
-/// However much of little weight stands before it, below whatever name.
+/// The worst finding is kept, however many minor ones come before it, under any name.
 #[test]
 fn the_worst_is_found_among_much() {
     let mild = CustomPattern {

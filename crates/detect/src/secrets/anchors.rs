@@ -1,4 +1,4 @@
-//! Anchors: literals without which there is no secret, found in one pass.
+//! Anchors: literals of which every secret has at least one, found in one pass.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -6,14 +6,14 @@ use super::{assignment, issued::ISSUED, pem, shapes::SHAPES};
 use crate::scan::literals::Literals;
 use crate::tables::{self, WordList};
 
-/// The kind of secret that a literal opens.
+/// The kind of secret at a literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Anchor {
     /// A secret of this row of the table.
     Issued(usize),
     /// A form of this number.
     Shape(usize),
-    /// A key in armour.
+    /// A key in ASCII armour.
     Armour,
     /// A key in PuTTY's format.
     Putty,
@@ -29,14 +29,14 @@ pub(super) enum Anchor {
     Credentials,
     /// A name of a secret.
     Name,
-    /// A phrase that a password follows.
+    /// A phrase before a password.
     Phrase,
 }
 
 /// Options that take `user:secret`.
 static CREDENTIALS: WordList = tables::SECRETS.list("anchors", "credentials");
 
-/// Every literal, with what it opens.
+/// All literals, with the kinds of secrets at them.
 struct Anchors {
     literals: Literals,
     opens: Vec<(usize, Vec<Anchor>)>,
@@ -74,7 +74,7 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
     }
 });
 
-/// Returns the positions of literals, ascending: start, end, and the kinds they open.
+/// Returns the positions of literals, ascending: start, end, and the kinds of secrets there.
 pub(super) fn find(text: &str) -> impl ExactSizeIterator<Item = (usize, usize, &'static [Anchor])> {
     let found = ANCHORS.literals.find(text.as_bytes());
     found.into_iter().map(|(start, literal)| {
@@ -83,7 +83,7 @@ pub(super) fn find(text: &str) -> impl ExactSizeIterator<Item = (usize, usize, &
     })
 }
 
-/// Returns whether any literal stands in a text.
+/// Returns whether any literal occurs in a text.
 pub(super) fn is_in(text: &str) -> bool {
     ANCHORS.literals.is_in(text.as_bytes())
 }

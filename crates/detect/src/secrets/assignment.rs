@@ -11,20 +11,20 @@ use super::{
 };
 use crate::tables::{self, WordList};
 
-/// The parts of names that secrets have, in lower case.
+/// Parts of the names of secrets, in lower case.
 pub(super) static NAMES: WordList = tables::SECRETS.list("assignment", "names");
-/// Words of other languages, and of SQL, that a password follows.
+/// Phrases of other languages, and of SQL, before a password.
 pub(super) static PHRASES: WordList = tables::SECRETS.list("assignment", "phrases");
 
-/// Longest name, and longest value.
+/// Longest name and longest value, bytes.
 const LONGEST_NAME: usize = 80;
 const LONGEST_VALUE: usize = 1024;
-/// Shortest value that was generated, where it is not random beyond doubt.
+/// Shortest generated value, unless it is certainly random.
 const SHORTEST: usize = 14;
-/// The longest gap between a name and its value.
+/// Longest gap between a name and its value, bytes.
 const LONGEST_GAP: usize = 24;
 
-/// A value with what stands before it.
+/// A value, with what precedes it.
 struct Assigned<'t> {
     value: &'t str,
     start: usize,
@@ -39,11 +39,11 @@ enum Separator {
     Sign,
     /// A comma: a name and a value, or two of a list.
     Comma,
-    /// Nothing but space.
+    /// Only white space.
     Space,
 }
 
-/// The identifier around `anchor`.
+/// Returns the range of the identifier around `anchor`.
 pub(super) fn identifier(text: &str, anchor: Range<usize>) -> Range<usize> {
     let bytes = text.as_bytes();
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
@@ -61,7 +61,7 @@ pub(super) fn identifier(text: &str, anchor: Range<usize>) -> Range<usize> {
     anchor.start - before..end
 }
 
-/// The claims of names; the latest is kept, for one that recurs.
+/// The claims of names, of which the latest is cached.
 #[derive(Default)]
 pub(super) struct Claims<'t> {
     latest: Option<(&'t str, Option<Claim>)>,
@@ -80,7 +80,7 @@ impl<'t> Claims<'t> {
     }
 }
 
-/// The secret that the identifier at `name` names, and how many bytes were judged for it.
+/// Finds the secret that the identifier at `name` names. Also returns the number of bytes that were judged.
 pub(super) fn at<'t>(text: &'t str, name: &Range<usize>, claims: &mut Claims<'t>) -> (usize, Option<Hit>) {
     let spelled = text[name.clone()].trim_start_matches(['-', '.']);
     let Some(mut claim) = claims.of(spelled) else {
@@ -119,7 +119,7 @@ fn follows_user(text: &str, at: usize) -> bool {
     ["user", "login", "uid", "host"].into_iter().any(named)
 }
 
-/// A password that is a word, as they are beside a user's name.
+/// Returns a password that is a plain word, as passwords next to a user's name can be.
 fn plain(assigned: &Assigned<'_>) -> Option<Hit> {
     let value = assigned.value;
     let is_word = assigned.quoted && value.len() >= 6 && value.bytes().all(|byte| byte.is_ascii_lowercase());
@@ -130,7 +130,7 @@ fn plain(assigned: &Assigned<'_>) -> Option<Hit> {
     })
 }
 
-/// The word before a name: of `private key`, `Activation key` it says what kind of key it is.
+/// Returns the word before a name: in `private key` and `Activation key` it gives the kind of key.
 fn word_before(text: &str, end: usize) -> &str {
     let before = &text[text.ceil_char_boundary(end.saturating_sub(LONGEST_NAME))..end];
     let before = before.trim_end_matches([' ', '\t']);
@@ -138,7 +138,7 @@ fn word_before(text: &str, end: usize) -> &str {
     &before[before.len() - length..]
 }
 
-/// The password that a phrase of SQL or of another language introduces; `end` is where the phrase ends.
+/// Returns the password after a phrase of SQL or of another language; `end` is the end of the phrase.
 pub(super) fn after_phrase(text: &str, end: usize) -> Option<Hit> {
     let mut end = end;
     // `IDENTIFIED WITH plugin BY`, `IDENTIFIED BY PASSWORD`.
@@ -185,8 +185,8 @@ fn judge(claim: Claim, assigned: &Assigned<'_>, is_flag: bool, is_loud: bool, na
     Some(hit.only_if(is_certain(claim, name, &assigned, is_flag)))
 }
 
-/// Returns whether a name and a value leave no doubt that the value opens something: the name says so, a sign
-/// and not a sentence joins them, and the value was generated.
+/// Returns whether a name and a value leave no doubt that the value is a secret: the name says so, they are joined by a
+/// sign and not by a sentence, and the value was generated.
 fn is_certain(claim: Claim, name: &str, assigned: &Assigned<'_>, is_flag: bool) -> bool {
     let least = match claim {
         Claim::Password => SHORT_PASSWORD,
@@ -202,11 +202,11 @@ fn is_certain(claim: Claim, name: &str, assigned: &Assigned<'_>, is_flag: bool) 
         && !is_chosen
 }
 
-/// Shortest password, and shortest key, that is one beyond doubt.
+/// Shortest password, and shortest key, that is certain.
 const SHORT_PASSWORD: usize = 8;
 const SHORT_KEY: usize = 16;
 
-/// Returns the pattern that a name and a value make.
+/// Returns the pattern for a name and a value.
 fn kind(name: &str, value: &str) -> &'static str {
     let lower = name.to_ascii_lowercase();
     let is_aws = value.len() == 40
@@ -240,7 +240,7 @@ fn grade(
     if value::is_reference(value) || !quoted && value.contains(['(', '[', '{']) {
         return None;
     }
-    // `must pass <check>`, `pass: 3/4`: a verb, and a count.
+    // `must pass <check>` and `pass: 3/4` are a verb and a count.
     let is_status = name.eq_ignore_ascii_case("pass")
         && (separator == Separator::Space && !is_flag || !quoted && value.contains('/'));
     if code::is_telling(value) || !quoted && code::is_bare_code(value) || is_status {
@@ -259,7 +259,7 @@ fn grade(
             is_flag || quoted || is_loud && strength >= Strength::Mixed || strength == Strength::Random
         }
     };
-    // Another assignment stands there, as in a sentence or in a cookie: what it assigns counts.
+    // The value is another assignment, as in a sentence or in a cookie: its value counts.
     let is_another = claim == Claim::Generated || separator == Separator::Space && !is_flag;
     let given = code::assigned(value).filter(|_| is_another).unwrap_or(value);
     let strength = value::strength(given, quoted);
@@ -273,11 +273,11 @@ fn grade(
     if claim == Claim::Generated && value::is_made_up(value) {
         return Some(Severity::Low);
     }
-    // An issuer's token that was cut, or never was one.
+    // A token of an issuer that was cut off, or is not a real one.
     if claim != Claim::Password && issued::begins(value) {
         return Some(Severity::Medium);
     }
-    // What also identifies things needs a name that says more than `token`.
+    // A value that may also be an identifier needs a more specific name than `token`.
     let is_cut = value.len() % 2 == 1 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
     if claim != Claim::Password && (is_cut || is_digest(value) && name.eq_ignore_ascii_case("token")) {
         return (strength > Strength::None).then_some(Severity::Medium);
@@ -308,7 +308,7 @@ fn tail(value: &str) -> &str {
     if value::is_wordy(head) { tail } else { value }
 }
 
-/// Returns whether the value is a digest, which identifies something rather than opening it.
+/// Returns whether the value is a digest, which identifies something and is no secret.
 fn is_digest(value: &str) -> bool {
     let hex = value.bytes().all(|byte| byte.is_ascii_hexdigit());
     value::is_uuid(value)
@@ -316,7 +316,7 @@ fn is_digest(value: &str) -> bool {
         || value.starts_with("sha")
 }
 
-/// A value without the scheme in front of it: `Bearer …`.
+/// Returns the value without its scheme: `Bearer …`.
 fn unscheduled<'t>(assigned: &Assigned<'t>) -> Assigned<'t> {
     let after = |scheme: &str| {
         let head = assigned.value.get(..scheme.len())?;
@@ -335,7 +335,7 @@ fn unscheduled<'t>(assigned: &Assigned<'t>) -> Assigned<'t> {
     }
 }
 
-/// The value behind the name at `name`.
+/// Returns the value after the name at `name`.
 fn follow<'t>(text: &'t str, name: &Range<usize>) -> Option<Assigned<'t>> {
     let end = name.end;
     let mut gap = Gap {
@@ -368,7 +368,7 @@ fn follow<'t>(text: &'t str, name: &Range<usize>) -> Option<Assigned<'t>> {
     if separator.is_none() && spaced && (gap.word("is ") || gap.word("was ")) {
         separator = Some(Separator::Sign);
     }
-    // `set(PASSWORD, "…")`, `password("…")`: what is quoted only.
+    // `set(PASSWORD, "…")`, `password("…")`: the value must be quoted.
     if separator.is_none() && !closed {
         let is_call = gap.one_of(b"(");
         let is_listed = !is_call && gap.one_of(b",");
@@ -413,7 +413,7 @@ fn follow<'t>(text: &'t str, name: &Range<usize>) -> Option<Assigned<'t>> {
         }
     }
     let start = assigned.start;
-    // What follows a tag ends with a tag: `<password>` alone is a placeholder.
+    // A value after a tag ends with a tag: `<password>` alone is a placeholder.
     let closes = text[start + assigned.value.len()..].starts_with("</");
     (!is_tag || closes).then_some(assigned)
 }
@@ -460,7 +460,7 @@ fn value_at<'t>(
     })
 }
 
-/// Reads over what stands between a name and its value.
+/// Reads the gap between a name and its value.
 struct Gap<'t> {
     text: &'t str,
     at: usize,
@@ -478,7 +478,7 @@ impl<'t> Gap<'t> {
         is_one
     }
 
-    /// Quotes and brackets that close a name.
+    /// Reads quotes and brackets that close a name.
     fn closers(&mut self) -> bool {
         let from = self.at;
         while self.one_of(b"\"'`\\])") {}
@@ -496,7 +496,7 @@ impl<'t> Gap<'t> {
         self.at > from
     }
 
-    /// `=`, `:`, `:=`, `=>`, `==`, `!=`, `>` of a tag.
+    /// Reads a sign: `=`, `:`, `:=`, `=>`, `==`, `!=`, or the `>` of a tag.
     fn sign(&mut self) -> Option<()> {
         let from = self.at;
         while self.one_of(b":=>!") {}
@@ -517,7 +517,7 @@ impl<'t> Gap<'t> {
         is_next
     }
 
-    /// Reads the quote that opens a value, which also closes it.
+    /// Reads the quote that opens a value. Returns the quote that closes it.
     fn quote(&mut self) -> Option<&'t str> {
         let rest = self.text.get(self.at..)?;
         for entity in ["&quot;", "&#34;", "&#39;"] {
@@ -539,7 +539,7 @@ impl<'t> Gap<'t> {
             return None;
         }
         self.at += at + 1;
-        // What is escaped ends with the escape.
+        // An escaped quote is closed by the escape.
         Some(if skipped > 0 { &rest[..1] } else { &rest[at..=at] })
     }
 }

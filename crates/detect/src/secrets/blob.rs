@@ -1,4 +1,4 @@
-//! Long stretches that say nothing to a reader: encoded files, and what is too random to be anything else.
+//! Long runs without meaning for a reader: encoded files, and text that is too random to be anything else.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -8,18 +8,18 @@ use super::{Hit, value};
 use crate::normalise::decode;
 use crate::tables::{self, WordList};
 
-/// Shortest stretch of base64 that can be a file, and shortest one that is too random.
+/// Shortest run of base64 that can be a file, and shortest one that is too random.
 const ENCODED: usize = 200;
 const RANDOM: usize = 100;
-/// Bits a byte from which on a stretch is random.
+/// Fewest bits per byte of a random run.
 const BITS: f64 = 4.5;
-/// Characters of a stretch by which it is judged.
+/// Most characters of a run that are judged.
 const SAMPLE: usize = 4096;
 
 /// First bytes of images, sound, films and fonts, in base64.
 static MEDIA: WordList = tables::SECRETS.list("blob", "media");
 
-/// Encoded files and random stretches in `text`.
+/// Finds encoded files and random runs in `text`.
 pub(super) fn find(text: &str, hits: &mut Vec<Hit>) {
     let mut armour = Armour::default();
     for run in long_runs(text) {
@@ -49,22 +49,22 @@ pub(super) fn find(text: &str, hits: &mut Vec<Hit>) {
     signed(text, hits);
 }
 
-/// Shortest line of what is broken into lines.
+/// Shortest line of a run that is broken into lines.
 const LINE: usize = 40;
 
-/// Bits a byte from which on a stretch with signs is random, by its length: the more there is of it, the more of its
-/// characters have come.
+/// Fewest bits per byte of a random run with signs, by its length: a longer run contains more of the possible
+/// characters.
 const SIGNED_BITS: [(usize, f64); 3] = [(500, 5.9), (200, 5.6), (0, 5.3)];
-/// Fewest different signs of it.
+/// Fewest different signs of such a run.
 const SIGNS: usize = 8;
-/// Letters in a row that are a word's, and one part of so many may be made of words.
+/// Fewest letters of a word in a row, and the divisor of the part of a run that may consist of words.
 const WORD: usize = 5;
 const WORDY: usize = 10;
 
 /// The prefix of an encrypted value within a file, as sops writes it.
 const ENCRYPTED: &str = "ENC[";
 
-/// Random stretches in which signs stand as often as letters: base85, and passwords of any characters.
+/// Finds random runs in which signs are as frequent as letters: base85, and passwords of any characters.
 fn signed(text: &str, hits: &mut Vec<Hit>) {
     for run in shown_runs(text.as_bytes(), |_| true) {
         let stretch = &text[run.clone()];
@@ -79,7 +79,7 @@ fn signed(text: &str, hits: &mut Vec<Hit>) {
     }
 }
 
-/// Returns whether a text without spaces, or within quotes of JSON, is long enough to be such a stretch.
+/// Returns whether a text contains a run without spaces, or within quotes of JSON, that is long enough for that.
 pub(super) fn may_be_signed(bytes: &[u8], in_json: bool) -> bool {
     shown_runs(bytes, |byte| !in_json || byte != b'"')
         .next()
@@ -118,7 +118,7 @@ fn is_signed_random(sample: &[u8]) -> bool {
         && (worded + spoken) * WORDY <= sample.len()
 }
 
-/// Runs of more than [`RANDOM`] characters that are shown, without a space.
+/// Returns the runs of more than [`RANDOM`] printable characters without a space.
 fn shown_runs(bytes: &[u8], is_part: impl Fn(u8) -> bool) -> impl Iterator<Item = Range<usize>> {
     let is_part = move |byte: u8| byte.is_ascii_graphic() && is_part(byte);
     let mut start = 0;
@@ -137,7 +137,7 @@ fn shown_runs(bytes: &[u8], is_part: impl Fn(u8) -> bool) -> impl Iterator<Item 
     })
 }
 
-/// Runs of base64 of more than [`RANDOM`] characters, also broken into lines.
+/// Returns the runs of base64 of more than [`RANDOM`] characters, also those broken into lines.
 fn long_runs(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let is_part =
@@ -151,7 +151,7 @@ fn long_runs(text: &str) -> Vec<Range<usize>> {
         }
         let rest = bytes[start..].iter().position(|byte| !is_part(*byte));
         let at = rest.map_or(bytes.len(), |length| start + length);
-        // Lines of an encoder are 60 to 76 characters long, one after the other.
+        // An encoder writes successive lines of 60 to 76 characters.
         match runs.last_mut() {
             Some(last)
                 if bytes[last.end..start]
@@ -172,7 +172,7 @@ fn is_media(stretch: &str) -> bool {
     MEDIA.iter().any(|start| stretch.starts_with(start))
 }
 
-/// `data:image/png;base64,`
+/// Returns whether the text ends with the address of media data, `data:image/png;base64,`.
 fn is_media_address(before: &str) -> bool {
     let near = &before[before.ceil_char_boundary(before.len().saturating_sub(80))..];
     near.rfind("data:").is_some_and(|at| {
@@ -184,7 +184,7 @@ fn is_media_address(before: &str) -> bool {
     })
 }
 
-/// The armour that was begun last, as far as a text was read.
+/// The last opening of armour in the part of a text that was read.
 #[derive(Default)]
 struct Armour {
     begun: Option<usize>,
@@ -192,9 +192,9 @@ struct Armour {
 }
 
 impl Armour {
-    /// Returns whether what follows `before`, which only grows, stands in the armour of what anybody may see.
+    /// Returns whether the text after `before`, which only grows, is in the armour of public data.
     fn is_public(&mut self, before: &str) -> bool {
-        // It may have begun at the end of what was read.
+        // An opening may have been cut at the end of the part that was read.
         let unread = self.read.saturating_sub(BEGIN.len());
         let begins = memchr::memmem::find_iter(&before.as_bytes()[unread..], BEGIN);
         self.begun = begins.last().map(|at| unread + at).or(self.begun);
@@ -210,11 +210,11 @@ impl Armour {
     }
 }
 
-/// The prefix of armour, and the size it may hold.
+/// The prefix of armour, and the most bytes that it may contain.
 const BEGIN: &str = "-----BEGIN ";
 const ARMOURED: usize = 16 << 10;
 
-/// Behind the kind of a public key, named for what it is, or encrypted.
+/// Returns whether the text ends with a name for public data, such as a public key, a signature or encrypted data.
 fn is_public(before: &str) -> bool {
     let end = &before[before.ceil_char_boundary(before.len().saturating_sub(60))..];
     let word = end
@@ -245,7 +245,7 @@ fn is_digest_like(stretch: &str) -> bool {
 /// Shortest label of a host that is decoded.
 const LABEL: usize = 14;
 
-/// Labels of a host that spell something in hexadecimal digits: a way to send a text by asking for a name.
+/// Finds labels of a host that encode a text in hexadecimal digits: a way to send data in a DNS query.
 pub(super) fn host(text: &str, start: usize, hits: &mut Vec<Hit>) {
     let rest = &text[start..text.floor_char_boundary(start + 300)];
     let rest = &rest[..rest.find(['/', '?', '#', ':']).unwrap_or(rest.len())];

@@ -5,7 +5,7 @@ use crate::{
     tables::{self, WordList},
 };
 
-/// Digits of base 62, as GitHub and npm write checksums.
+/// Digits of base 62, in which GitHub and npm write checksums.
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Characters of a checksum.
 const CHECKSUM: usize = 6;
@@ -58,7 +58,7 @@ pub(super) fn is_card(digits: &[u8]) -> bool {
         }
         _ => false,
     };
-    // Two digits by turns are typed by who needs a number of this form: 4242 4242 4242 4242.
+    // People type two alternating digits as a dummy number: 4242 4242 4242 4242.
     let is_varied = digits.windows(3).any(|group| group[0] != group[2]);
     fits && is_varied && luhn(digits)
 }
@@ -109,7 +109,7 @@ pub(super) fn encodes_object(part: &str, members: &[&str]) -> bool {
     })
 }
 
-/// Returns the secret if the base64 stands for `user:secret`, and the secret is not a placeholder.
+/// Returns the secret if base64 encodes `user:secret`, and the secret is not a placeholder.
 pub(super) fn encodes_credentials(encoded: &str) -> Option<String> {
     let decoded = String::from_utf8(decode::base64(encoded.trim_end_matches('='))?).ok()?;
     let is_printable = decoded

@@ -1,28 +1,26 @@
-//! Code in place of secrets: values in programs, their documents and their style sheets that are visibly no
-//! secrets.
+//! Code in place of secrets: values in programs, their documents and style sheets that are visibly no secrets.
 
 use super::value::is_wordy;
 use crate::tables::{self, WordList};
 
-/// Returns whether a value that stands in no quotes is a piece of code: a type, a rule of a grammar, a name
-/// in a macro.
+/// Returns whether a value without quotes is a piece of code: a type, a rule of a grammar, a name in a macro.
 pub(super) fn is_bare_code(value: &str) -> bool {
     is_type(value) || is_grammar(value) || value.strip_prefix('#').is_some_and(is_word)
 }
 
-/// Returns whether a value says what it is by itself: a colour, a number, a pattern of paths.
+/// Returns whether a value shows what it is: a colour, a number, a pattern of paths.
 pub(super) fn is_telling(value: &str) -> bool {
     is_colour(value) || is_number(value) || is_pattern(value)
 }
 
-/// `#fff`, `#d8dee9`.
+/// Returns whether a value is a colour: `#fff`, `#d8dee9`.
 fn is_colour(value: &str) -> bool {
     value.strip_prefix('#').is_some_and(|digits| {
         matches!(digits.len(), 3 | 4 | 6 | 8) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
 }
 
-/// `0b1010`, `0xff00`: no more than a register holds.
+/// Returns whether a value is a number that fits into a register: `0b1010`, `0xff00`.
 fn is_number(value: &str) -> bool {
     let digits = |prefix: &str, most: usize, is_digit: fn(&u8) -> bool| {
         let digits = value.strip_prefix(prefix);
@@ -36,12 +34,12 @@ fn is_number(value: &str) -> bool {
         || digits("0x", 16, u8::is_ascii_hexdigit)
 }
 
-/// `tests/pass/*.rs`: words between slashes, with a star or an ending.
+/// Returns whether a value is a pattern of paths, `tests/pass/*.rs`: words between slashes, with a star or an ending.
 fn is_pattern(value: &str) -> bool {
     value.contains('/') && value.contains(['*', '.']) && !value.contains('+') && is_wordy(value)
 }
 
-/// `1*tchar`, `*cookie-octet`: how often something comes, as grammars of protocols have it.
+/// Returns whether a value is a repetition in a protocol's grammar: `1*tchar`, `*cookie-octet`.
 fn is_grammar(value: &str) -> bool {
     let Some((times, what)) = value.split_once('*') else {
         return false;
@@ -54,7 +52,7 @@ fn is_grammar(value: &str) -> bool {
 /// Ends of names of types with a number in them: `Uint8Array`, `Vec3Buffer`.
 static TYPES: WordList = tables::SECRETS.list("code", "types");
 
-/// `Uint8Array`, `_bindgen_ty_24`.
+/// Returns whether a value is the name of a type: `Uint8Array`, `_bindgen_ty_24`.
 fn is_type(value: &str) -> bool {
     let is_named = value.starts_with(|c: char| c.is_ascii_uppercase())
         && TYPES.iter().any(|end| value.ends_with(end))
@@ -62,8 +60,8 @@ fn is_type(value: &str) -> bool {
     is_named || value.starts_with('_') && is_word(value) && is_wordy(value)
 }
 
-/// Returns the assigned value if a value is another assignment: `token=`, `include=members`,
-/// `id=GIT_AUTH_TOKEN`. A value that ends with the sign may be base64 too: there a word must precede it.
+/// Returns the assigned value if a value is another assignment: `token=`, `include=members`, `id=GIT_AUTH_TOKEN`. A
+/// value that ends with `=` may be base64 too, so a word must precede the sign then.
 pub(super) fn assigned(value: &str) -> Option<&str> {
     let (name, given) = value.split_once('=')?;
     let name = name.strip_prefix('$').unwrap_or(name);
@@ -71,8 +69,7 @@ pub(super) fn assigned(value: &str) -> Option<&str> {
     (is_name && !given.starts_with('=')).then_some(given)
 }
 
-/// Returns whether a value only says again what its name says: `hide_cookie2 = hide_cookie2`,
-/// `ECDSA_P256_KEY, "ecdsa-p256"`.
+/// Returns whether a value only repeats its name: `hide_cookie2 = hide_cookie2`, `ECDSA_P256_KEY, "ecdsa-p256"`.
 pub(super) fn repeats(name: &str, value: &str) -> bool {
     let name = letters(name);
     let mut parts = value
@@ -87,11 +84,10 @@ fn letters(text: &str) -> String {
     counts.map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// Verbs of functions that tell of something, or take a name for it: what they are given is not it.
+/// Verbs of functions that return something or take its name: their argument is not the thing itself.
 static ASKING: WordList = tables::SECRETS.list("code", "asking");
 
-/// Returns whether a function of this name is given something else than the secret that its name has:
-/// `getToken("…")`.
+/// Returns whether the argument of a function of this name is not the secret in its name: `getToken("…")`.
 pub(super) fn asks(function: &str) -> bool {
     let function = function.rsplit('.').next().unwrap_or(function);
     ASKING.iter().any(|verb| {
@@ -100,7 +96,7 @@ pub(super) fn asks(function: &str) -> bool {
     })
 }
 
-/// Returns whether a value is an expression, or a form that is filled in.
+/// Returns whether a value is an expression, or a format string.
 pub(super) fn is_expression(value: &str) -> bool {
     let is_path = |between: &str| value.contains(between) && value.split(between).all(is_word);
     let is_form = |(at, _): (usize, &str)| {
@@ -113,7 +109,7 @@ pub(super) fn is_expression(value: &str) -> bool {
         || value.match_indices('%').any(is_form)
 }
 
-/// Returns whether a text is one name as programs have them.
+/// Returns whether a text is one identifier of a program.
 fn is_word(name: &str) -> bool {
     let is_start = |c: char| c.is_ascii_alphabetic() || c == '_';
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';

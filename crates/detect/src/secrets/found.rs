@@ -1,4 +1,4 @@
-//! Found secrets, ready for reports and redaction: never the secret itself.
+//! Found secrets, prepared for reports and redaction: never the secret itself.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use mcpmon_model::{Category, Finding, Match, RawJson, Redaction, Severity};
 use super::{Hit, MAX_SECRETS};
 use crate::arguments::{Argument, ArgumentKind};
 
-/// Longest path that is told, bytes.
+/// Longest path that is reported, bytes.
 const LONGEST_PATH: usize = 200;
 
 /// A secret in the arguments of a call.
@@ -15,43 +15,42 @@ const LONGEST_PATH: usize = 200;
 pub struct Secret {
     /// The finding with its place.
     pub finding: Finding,
-    /// The place to be replaced.
+    /// The place, with the replacements.
     pub place: Place,
 }
 
 /// The place of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In values: these replacements take it out.
+    /// In values: these replacements remove it.
     Value(Vec<Redaction>),
-    /// In the name of a member, which cannot be replaced without making it another one, except where it is told.
+    /// In the name of a member: replacing it would make another member, so these replacements are for reports only.
     Key(Vec<Redaction>),
 }
 
-/// Collects what is found in the arguments of one call.
+/// Collects the secrets in the arguments of one call.
 pub(super) struct Collector<'a> {
     json: RawJson<'a>,
     secrets: Vec<Secret>,
-    /// The severity up to which there is no capacity left.
+    /// The severity up to which further secrets are not kept, because there are too many.
     floor: Severity,
-    /// Names of members that are secrets, with what stands for them in paths.
+    /// Names of members that are secrets, with their replacements in paths.
     keys: Vec<(String, String)>,
 }
 
 impl<'a> Collector<'a> {
-    /// Returns whether nothing worse can be found any more.
+    /// Returns whether the collector is full of critical secrets, so that nothing worse can be found.
     pub(super) fn is_done(&self) -> bool {
         self.is_full() && self.least().is_some_and(|(_, least)| least == Severity::Critical)
     }
 
-    /// The least severe one.
+    /// Returns the index and the severity of the least severe secret.
     fn least(&self) -> Option<(usize, Severity)> {
         let severities = self.secrets.iter().map(|secret| secret.finding.severity);
         severities.enumerate().min_by_key(|(_, severity)| *severity)
     }
 
-    /// Returns whether one of this severity is still told: where there is no room, a less severe one makes
-    /// it.
+    /// Returns whether a secret of this severity is kept: a full collector drops a less severe one for it.
     fn takes(&mut self, severity: Severity) -> bool {
         if !self.is_full() {
             return true;
@@ -81,7 +80,7 @@ impl<'a> Collector<'a> {
         self.secrets.len() >= MAX_SECRETS
     }
 
-    /// Takes the matches in one key or value.
+    /// Adds the matches in one key or value.
     pub(super) fn take(&mut self, argument: Argument<'_>, hits: Vec<Hit>) {
         for hit in hits {
             if !self.takes(hit.severity) {
@@ -105,7 +104,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// A secret whose pieces are these keys or values.
+    /// Adds a secret whose pieces are these keys or values.
     pub(super) fn take_pieces(&mut self, pieces: &[Argument<'_>], kind: &'static str, severity: Severity) {
         let Some(first) = pieces.first().filter(|_| self.takes(severity)) else {
             return;
@@ -144,7 +143,7 @@ impl<'a> Collector<'a> {
         self.secrets.push(Secret { finding, place });
     }
 
-    /// The replacement of a whole value.
+    /// Returns the replacement of a whole value.
     fn whole(&self, argument: Argument<'_>, kind: &str) -> Redaction {
         let text = placeholder(kind);
         Redaction {
@@ -181,7 +180,8 @@ fn told(length: usize, decoded: bool) -> String {
 }
 
 impl Secret {
-    /// The replacements that take these secrets out, in the order of the text; `None` where one cannot be.
+    /// Returns the replacements that remove these secrets, in the order of the text; `None` if one of them cannot be
+    /// removed.
     pub fn redactions<'s>(secrets: impl IntoIterator<Item = &'s Self>) -> Option<Vec<Redaction>> {
         let mut all = Vec::new();
         for secret in secrets {
@@ -193,7 +193,7 @@ impl Secret {
         Some(apart(all))
     }
 
-    /// The replacements that take them out of what is told.
+    /// Returns the replacements that remove the secrets from reports.
     pub fn masks(secrets: &[Self]) -> Vec<Redaction> {
         let all = secrets.iter().flat_map(|secret| match &secret.place {
             Place::Value(redactions) | Place::Key(redactions) => redactions,
@@ -202,7 +202,7 @@ impl Secret {
     }
 }
 
-/// Replacements in the order of the text, one for all that overlap.
+/// Returns the replacements in the order of the text, with overlapping ones merged.
 fn apart(mut all: Vec<Redaction>) -> Vec<Redaction> {
     all.sort_by(|a, b| (a.place.start, b.place.end).cmp(&(b.place.start, a.place.end)));
     let mut apart: Vec<Redaction> = Vec::with_capacity(all.len());

@@ -1,4 +1,4 @@
-//! Tokens of the web: JSON web tokens, `Bearer …`, `Basic …`, and what is given to curl.
+//! Tokens in headers: JSON web tokens, `Bearer …`, `Basic …`, and credentials for curl.
 
 use std::ops::Range;
 
@@ -9,41 +9,41 @@ use super::{
     value::{self, Strength},
 };
 
-/// Longest token that is looked at, bytes.
+/// Longest token that is judged, bytes.
 const LONGEST: usize = 16 << 10;
 /// Longest header of a web token.
 const HEADER: usize = 1 << 10;
-/// Longest header that stands without the rest: one that says no more than how a token is signed.
+/// Longest header of a web token without the other parts: it only describes the signature.
 const LONE: usize = 48;
 /// Shortest part of a web token.
 const PART: usize = 6;
 
-/// The number of times each byte of a text may be judged as part of a token, and the number of bytes allowed
-/// in any case.
+/// The number of times each byte of a text may be judged as part of a token, and the number of bytes allowed in any
+/// case.
 const MAX_JUDGED: usize = 16;
 const LEAST_JUDGED: usize = 64 << 10;
 
-/// The web tokens of one text, asked for from its beginning to its end. What tokens are made of is looked at once,
-/// however many could begin in it.
+/// The web tokens of one text, queried from its beginning to its end. The characters of tokens are scanned once,
+/// however many tokens could begin among them.
 #[derive(Debug, Default)]
 pub(super) struct WebTokens {
-    /// The end of the stretch that the latest one began in.
+    /// The end of the run in which the latest one began.
     end: usize,
     /// The position of the next point in it, or its end.
     point: usize,
-    /// Bytes that were judged.
+    /// Number of bytes that were judged.
     judged: usize,
 }
 
 impl WebTokens {
-    /// The one that begins at `start`.
+    /// Returns the token that begins at `start`, if there is one.
     pub(super) fn at(&mut self, text: &str, start: usize) -> Option<Hit> {
         let bytes = text.as_bytes();
         if start > 0 && bytes[start - 1].is_ascii_alphanumeric() || !text.get(start..)?.starts_with("eyJ") {
             return None;
         }
         self.reach(bytes, start);
-        // Most of what begins like one is none: its first parts tell, and the header is short.
+        // Most texts that begin like a token are none: the first parts show it, and the header is short.
         let header = (self.point - start).min(HEADER);
         let payload = bytes.get(start + header + 1..).unwrap_or_default();
         let is_payload = |part: &[u8]| part.iter().all(|byte| is_part(*byte) && *byte != b'.');
@@ -56,7 +56,7 @@ impl WebTokens {
         let length = (self.end - start).min(LONGEST);
         let token = text[start..start + length].trim_end_matches('.');
         self.judged += header;
-        // Tokens within tokens within tokens: nobody writes that, and nobody has the time to decode it.
+        // Tokens nested within tokens are not realistic, and decoding them all would take too long.
         let is_believed = self.judged > MAX_JUDGED * text.len() + LEAST_JUDGED;
         judged(token, is_believed).map(|severity| {
             let span = start..start + token.len();
@@ -64,7 +64,7 @@ impl WebTokens {
         })
     }
 
-    /// Looks as far as the parts of a token go on from `start`.
+    /// Finds the end of the run of token characters from `start`, and the next point in it.
     fn reach(&mut self, bytes: &[u8], start: usize) {
         let next = |from: usize, ends: fn(u8) -> bool| {
             let length = bytes[from..].iter().position(|byte| ends(*byte));
@@ -79,8 +79,7 @@ impl WebTokens {
         }
     }
 }
-/// Returns the severity of a web token in this place; `None` if it is not one. A trusted token is not
-/// decoded.
+/// Returns the severity of a web token at this place; `None` if it is not one. If `is_believed`, it is not decoded.
 fn judged(token: &str, is_believed: bool) -> Option<Severity> {
     let parts: Vec<&str> = token.split('.').take(5).collect();
     let [header, payload, rest @ ..] = parts.as_slice() else {
@@ -102,7 +101,7 @@ fn judged(token: &str, is_believed: bool) -> Option<Severity> {
     is_secret.then_some(Severity::High)
 }
 
-/// Returns whether tokens can have the byte.
+/// Returns whether tokens can contain the byte.
 const fn is_part(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=' | b'/' | b'+')
 }
@@ -126,11 +125,11 @@ pub(super) fn bearer(text: &str, end: usize) -> Option<Hit> {
     Some(Hit::new("bearer_token", severity, span).only_if(is_certain))
 }
 
-/// Words in the claims of tokens that documents show.
+/// Words in the claims of example tokens in documents.
 const SHOWN: [&str; 4] = ["1234567890", "John Doe", "supabase-demo", "example"];
 
-/// Returns whether a token of the web has everything that one has which a server issues: a header that says
-/// how it is signed, claims that are about somebody, and a signature.
+/// Returns whether a web token has everything that one issued by a server has: a header that gives the algorithm,
+/// claims about a subject, and a signature.
 fn is_issued(token: &str) -> bool {
     let mut parts = token.split('.');
     let (Some(header), Some(claims), Some(signature)) = (parts.next(), parts.next(), parts.next()) else {
@@ -145,8 +144,7 @@ fn is_issued(token: &str) -> bool {
 /// Shortest signature of a token.
 const SIGNATURE: usize = 20;
 
-/// Returns whether this is the header of a web token without the rest, as documents show it: it says how one
-/// is signed.
+/// Returns whether this is only the header of a web token, as in documents: it gives the algorithm.
 fn is_header(token: &str) -> bool {
     token.len() <= LONE
         && checks::encodes_object(token, &["\"alg\""])
@@ -166,7 +164,7 @@ pub(super) fn basic(text: &str, end: usize) -> Option<Hit> {
     Some(Hit::new("basic_auth", severity, span).only_if(value::is_generated(secret)))
 }
 
-/// The word behind one that ends at `end`.
+/// Returns the word after the one that ends at `end`.
 fn word(text: &str, end: usize) -> Option<(&str, Range<usize>)> {
     let rest = text.get(end..)?;
     let skipped = rest
@@ -186,7 +184,7 @@ fn word(text: &str, end: usize) -> Option<(&str, Range<usize>)> {
     (!word.is_empty()).then(|| (word, from..from + word.len()))
 }
 
-/// `user:secret` that a flag or an option of curl takes; `end` is where its name ends.
+/// Returns the `user:secret` of a flag or an option of curl; `end` is the end of its name.
 pub(super) fn credentials(text: &str, end: usize) -> Option<Hit> {
     let rest = text.get(end..text.floor_char_boundary(end + 400))?;
     let skipped = rest

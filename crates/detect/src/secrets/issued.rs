@@ -1,4 +1,4 @@
-//! Secrets that their issuers mark: a prefix, an alphabet, a length. One table for what is reported and what is masked.
+//! Secrets in their issuers' formats: a prefix, an alphabet, a length. The same table serves reports and masking.
 
 use std::{collections::BTreeMap, ops::Range, sync::LazyLock};
 
@@ -9,7 +9,7 @@ use crate::tables;
 
 use super::{checks, value};
 
-/// A kind of secret that its issuer marks.
+/// A kind of secret in the format of its issuer.
 #[derive(Debug, Deserialize)]
 pub(super) struct Issued {
     /// Name of the pattern.
@@ -18,15 +18,15 @@ pub(super) struct Issued {
     /// The prefix.
     #[serde(deserialize_with = "tables::kept")]
     pub(super) prefix: &'static str,
-    /// The characters that may follow.
+    /// The characters after the prefix.
     alphabet: Alphabet,
-    /// Fewest characters that follow.
+    /// Fewest characters after the prefix.
     least: u16,
-    /// Most of them.
+    /// Most characters after the prefix.
     most: u16,
 }
 
-/// Characters that a secret is made of.
+/// The alphabet of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Alphabet {
@@ -40,18 +40,18 @@ enum Alphabet {
     Word,
     /// Letters, digits, `-` and `_`.
     Url,
-    /// Those, and `.`.
+    /// As `Url`, and `.`.
     Dotted,
-    /// Those, and `+`, `/`, `=`, `%`, `~`, `|`, `:`, `,`, `$`, `!`.
+    /// As `Dotted`, and `+`, `/`, `=`, `%`, `~`, `|`, `:`, `,`, `$`, `!`.
     Wide,
 }
 
-/// Secrets that may be longer are looked at so far before they are taken for one.
+/// Most characters of a long secret that are read before it is accepted.
 const LONG: u16 = 512;
 
-/// Shortest secret that is one beyond doubt, without its prefix.
+/// Shortest secret that is certain, without its prefix.
 const SURE: usize = 16;
-/// Length of a prefix that nothing else begins with.
+/// Length of a prefix that is unique.
 const MARKED: usize = 5;
 
 use Alphabet::{Dotted, Hex, Lower, Upper, Url, Wide, Word};
@@ -60,8 +60,8 @@ use Alphabet::{Dotted, Hex, Lower, Upper, Url, Wide, Word};
 pub(super) static ISSUED: LazyLock<Vec<Issued>> =
     LazyLock::new(|| tables::rows(include_str!("../../rules/tables/issued.toml")));
 
-/// Returns whether a value begins as one of an issuer does, by a prefix that is long enough to say so, and
-/// goes on.
+/// Returns whether a value begins with an issuer's prefix that is long enough to be recognised, and has more characters
+/// after it than documents show.
 pub(super) fn begins(value: &str) -> bool {
     let first = value.bytes().next();
     let known = first.and_then(|first| TELLING.get(&first));
@@ -72,10 +72,10 @@ pub(super) fn begins(value: &str) -> bool {
     known.is_some_and(|known| known.iter().any(goes_on))
 }
 
-/// Letters and digits behind a prefix that are more than documents show of a token.
+/// Letters and digits after a prefix that documents show of a token.
 const SHOWN: usize = 4;
 
-/// Prefixes that say so by themselves, by their first byte.
+/// Prefixes that are recognised without context, by their first byte.
 static TELLING: LazyLock<BTreeMap<u8, Vec<&'static str>>> = LazyLock::new(|| {
     let says = |prefix: &&str| prefix.len() >= 3 && prefix.ends_with(['_', '-', '.', '/']);
     let prefixes = ISSUED.iter().map(|row| row.prefix).filter(says);
@@ -86,19 +86,19 @@ static TELLING: LazyLock<BTreeMap<u8, Vec<&'static str>>> = LazyLock::new(|| {
     telling
 });
 
-/// The result at a position where a prefix was found.
+/// The result at the position of a prefix.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// A secret.
     Secret(Range<usize>, Severity),
-    /// Plain words, up to here.
+    /// Plain words, which end here.
     Words(usize),
-    /// Something else.
+    /// No secret.
     Nothing,
 }
 
 impl Issued {
-    /// Judges `text` where the prefix was found, in any case, at `start`.
+    /// Judges `text` at `start`, where the prefix was found in any case.
     pub(super) fn at(&self, text: &str, start: usize) -> Found {
         let bytes = text.as_bytes();
         let body = start + self.prefix.len();
@@ -123,7 +123,7 @@ impl Issued {
         if length == usize::from(LONG) {
             length = run(usize::MAX);
         }
-        // A full stop, a colon or a comma behind a secret is not its own.
+        // A full stop, a colon or a comma after a secret does not belong to it.
         while length > 0
             && !rest[length - 1].is_ascii_alphanumeric()
             && !matches!(rest[length - 1], b'_' | b'-' | b'=')
@@ -134,7 +134,7 @@ impl Issued {
         if length < usize::from(self.least) || goes_on {
             return Found::Nothing;
         }
-        // What is followed by dots or stars was made unreadable.
+        // A value that ends in dots or stars was masked.
         let is_hidden = rest
             .get(length)
             .is_some_and(|byte| matches!(byte, b'#' | b'*' | b'<' | b'[' | b'{'))
@@ -148,13 +148,13 @@ impl Issued {
         }
     }
 
-    /// Returns whether a secret of this format was generated beyond doubt.
+    /// Returns whether a secret of this format was certainly generated.
     pub(super) fn is_certain(&self, secret: &str) -> bool {
         let body = secret.strip_prefix(self.prefix).unwrap_or(secret);
         match self.kind {
-            // The first of a pair is short, and in capitals: its prefix is rare enough.
+            // The first of a pair is short, and in capitals; its prefix is rare enough.
             "aws_credential" => !value::is_wordy(body) && !value::counts(body),
-            // What is long says more than that somebody issued it.
+            // A long prefix is evidence by itself that the secret was issued.
             _ if self.prefix.len() >= MARKED => body.len() >= SURE && !value::is_invented(body),
             _ => body.len() >= SURE && value::is_generated(body),
         }
@@ -182,7 +182,7 @@ impl Issued {
         if value::is_placeholder(body) || self.is_made_up(body) {
             return Some(Severity::Low);
         }
-        // A prefix of a few letters says little: what follows has to look generated.
+        // A prefix of a few letters is weak evidence: the rest has to look generated.
         let has_digit = body.bytes().any(|byte| byte.is_ascii_digit());
         let is_plain = match self.alphabet {
             Hex | Upper => false,
@@ -195,7 +195,7 @@ impl Issued {
         (is_marked || !is_plain && !is_weak).then_some(Severity::High)
     }
 
-    /// Sequences are what people type who need something of this form.
+    /// Returns whether the value is a sequence, which people type as a dummy.
     fn is_made_up(&self, body: &str) -> bool {
         value::is_sequential(body) && self.kind != "github_token"
     }

@@ -1,7 +1,7 @@
-//! Secrets in the arguments of calls: what they are and where they stand, in every key and value, however encoded.
+//! Secrets in the arguments of calls: their kinds and places, in every key and value, in any encoding.
 //!
-//! Formats of issuers first, names with evidence second, randomness last. What only shows where a secret would
-//! stand is of low severity. Nothing found leaves this module in clear.
+//! Formats of issuers are tried first, names with evidence second, randomness last. A placeholder for a secret is of
+//! low severity. No secret leaves this module in clear.
 
 mod anchors;
 mod assignment;
@@ -50,7 +50,7 @@ struct Hit {
     span: Range<usize>,
     /// True if it was found only after decoding.
     decoded: bool,
-    /// True if form and context leave no doubt: then it may be taken out of a text that somebody reads.
+    /// True if form and context leave no doubt: it may then be removed from a text that people read.
     certain: bool,
 }
 
@@ -65,7 +65,7 @@ impl Hit {
         }
     }
 
-    /// The same, less sure.
+    /// Returns the match, which is certain only if `is_certain` is true too.
     const fn only_if(mut self, is_certain: bool) -> Self {
         self.certain &= is_certain;
         self
@@ -82,7 +82,7 @@ impl Hit {
     }
 }
 
-/// Secrets of one call that are told, the worst ones; a call with more is not let through in part.
+/// Most secrets of one call that are reported, the worst ones; a call with more is not forwarded in part.
 pub const MAX_SECRETS: usize = 64;
 
 /// Returns the secrets in the walked arguments of a call. At most [`MAX_SECRETS`].
@@ -118,12 +118,11 @@ pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
     found.finish()
 }
 
-/// Members of a result that only its server reads again: what stands there goes back as it came.
+/// Members of a result that only its server reads again: they are returned to it unchanged.
 const OPAQUE: [&str; 2] = ["nextCursor", "requestState"];
 
-/// Returns the secrets in the walked result of a server: secrets [in a text](in_text), and values of members
-/// that are named as one; values that are not secrets beyond doubt are of medium severity at most. At most
-/// [`MAX_SECRETS`].
+/// Returns the secrets in the walked result of a server: secrets [in a text](in_text), and values of members with names
+/// of secrets; values that are not certainly secrets are of medium severity at most. At most [`MAX_SECRETS`].
 pub fn in_result(json: RawJson<'_>, result: &Arguments<'_>) -> Vec<Secret> {
     let mut found = found::Collector::new(json);
     let mut context = Context::default();
@@ -139,11 +138,11 @@ pub fn in_result(json: RawJson<'_>, result: &Arguments<'_>) -> Vec<Secret> {
             context.named(value, &mut hits);
             hits.retain(|hit| prose::is_secret(hit, value.text()));
         }
-        // What may be none is noted, and nothing follows from it.
+        // An uncertain secret is recorded, and has no effect.
         for hit in hits.iter_mut().filter(|hit| !hit.certain) {
             hit.severity = hit.severity.min(Severity::Medium);
         }
-        // What encodes a secret is replaced, and the text around it stays.
+        // The encoding of a secret is replaced, and the text around it stays.
         hits.iter_mut().for_each(|hit| hit.decoded = false);
         found.take(value, hits);
         if found.is_done() {
@@ -161,15 +160,16 @@ pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
     text::hits(text).into_iter().map(|hit| hit.span).collect()
 }
 
-/// The expectation that earlier arguments create for the next one.
+/// The expectation from earlier arguments for the next one.
 #[derive(Default)]
 struct Context<'a> {
-    /// The text before, with its name.
+    /// The previous text, with its name.
     before: Option<Argument<'a>>,
 }
 
 impl<'a> Context<'a> {
-    /// A whole value, known by the name of its member, by an entry that names it, or by the flag before it.
+    /// Finds a whole value that is a secret by the name of its member, by an entry that names it, or by the flag before
+    /// it.
     fn named(&mut self, argument: Argument<'a>, hits: &mut Vec<Hit>) {
         let before = self.before.replace(argument);
         let value = argument.text();
@@ -177,7 +177,7 @@ impl<'a> Context<'a> {
             return;
         }
         let own = assignment::named(argument.name(), value).map(|mut hit| {
-            // A parameter that a tool declares for a password is where one belongs.
+            // A parameter that a tool declares for a password is the right place for one.
             let is_parameter = argument.members().count() == 1;
             let is_chosen = names::claim(argument.name()) == Some(names::Claim::Password)
                 || value::strength(value.trim(), true) < value::Strength::Random;
@@ -202,7 +202,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Objects in which a member says what kind of data there is.
+/// Returns the objects with a member that gives the type of their data.
 fn declared_places<'a>(arguments: &'a Arguments<'_>) -> HashSet<Option<&'a [Step<'a>]>> {
     let declares = |argument: &Argument<'_>| {
         let name = argument.name();
@@ -220,5 +220,5 @@ fn declared_places<'a>(arguments: &'a Arguments<'_>) -> HashSet<Option<&'a [Step
         .collect()
 }
 
-/// Longest name of a member that says so.
+/// Longest name of such a member.
 const LONGEST_KIND: usize = 16;

@@ -1,4 +1,4 @@
-//! Names that say that a secret follows: of flags, variables, headers, members and parameters.
+//! Names of secrets: of flags, variables, headers, members and parameters.
 
 use crate::tables::{self, WordList};
 
@@ -15,28 +15,28 @@ pub(super) enum Claim {
     Hint,
 }
 
-/// Words that stand in front of `token` where it is none that opens anything.
+/// Words before `token` if the token is no secret.
 static PLAIN_TOKENS: WordList = tables::SECRETS.list("names", "plain_tokens");
 
-/// Words that make a key one that opens something.
+/// Words before `key` if the key is a secret.
 static OPENING: WordList = tables::SECRETS.list("names", "opening");
 
-/// Words that end as passwords do.
+/// Words that end like passwords, but are none.
 static PLAIN_PASSES: WordList = tables::SECRETS.list("names", "plain_passes");
 
-/// Words of keys that open nothing.
+/// Words of keys that are no secrets.
 static PLAIN_KEYS: WordList = tables::SECRETS.list("names", "plain_keys");
 
-/// Words that may follow the one that counts.
+/// Words that may follow the decisive one.
 static TRAILING: WordList = tables::SECRETS.list("names", "trailing");
 
-/// Returns whether a flag, variable or header of this name carries a secret, by the last words of the name.
+/// Returns whether a flag, variable or header of this name contains a secret, by the last words of the name.
 pub(crate) fn names_a_secret(name: &str) -> bool {
     let name = name.trim_matches(['"', '\'']);
     matches!(claim(name), Some(Claim::Password | Claim::Generated))
 }
 
-/// Returns whether a text can be the name of anything.
+/// Returns whether a text can be a name.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text
@@ -114,14 +114,14 @@ pub(super) fn claim(name: &str) -> Option<Claim> {
     hints.then_some(Claim::Hint)
 }
 
-/// Words before `token` that say it opens something: without one it may be a handle of a page, a document, a cursor.
+/// Words before `token` if it is a secret: without one it may be a handle of a page, a document, a cursor.
 static OPENING_TOKENS: WordList = tables::SECRETS.list("names", "opening_tokens");
 
-/// Words of names whose values say who did something, or what somebody is, and open nothing by themselves.
+/// Words of names whose values only identify a person or a role, and are no secrets.
 static SHOWN: WordList = tables::SECRETS.list("names", "shown");
 
-/// Returns whether what has this name opens something, beyond doubt: more than `token` alone, and not what
-/// everybody sees.
+/// Returns whether a value of this name is certainly a secret: the name is more specific than `token`, and not that of
+/// a public value.
 pub(super) fn opens(name: &str) -> bool {
     let is_variable = name.contains('_') && !name.bytes().any(|byte| byte.is_ascii_lowercase());
     let spelled = spelled(name);
@@ -133,7 +133,7 @@ pub(super) fn opens(name: &str) -> bool {
     !is_token || is_variable || words.any(|word| OPENING_TOKENS.contains(&word.trim_end_matches("token")))
 }
 
-/// Passwords in the ways they are written, and mistyped, and in other languages.
+/// Returns whether a word is one for a password: in any spelling, mistyped, or in another language.
 fn is_password(word: &str) -> bool {
     word.contains("passw")
         || ends_with_any(
@@ -163,7 +163,7 @@ fn ends_with_any(word: &str, endings: &[&str]) -> bool {
     endings.iter().any(|ending| word.ends_with(ending))
 }
 
-/// A kebab-case, snake_case or camelCase name in lower case, with `_` between its words.
+/// Returns a kebab-case, snake_case or camelCase name in lower case, with `_` between its words.
 fn spelled(name: &str) -> String {
     let mut spelled = String::with_capacity(name.len() + 8);
     let mut was_lower = false;

@@ -8,7 +8,8 @@ use crate::tables::{self, WordList};
 /// Fewest digits of a card or an account.
 pub(super) const FEWEST: usize = 12;
 
-/// Digits of a card, with single spaces or dashes between groups, and no digits, letters or points around them.
+/// Finds the digits of a card, with single spaces or dashes between groups, and no digits, letters or points around
+/// them.
 pub(super) fn cards(text: &str, hits: &mut Vec<Hit>) {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -48,7 +49,7 @@ pub(super) fn cards(text: &str, hits: &mut Vec<Hit>) {
                 && groups[0] == 4;
         let is_alone = !is_joined(bytes, start, end);
         if is_grouped && is_alone && checks::is_card(&digits) {
-            // One number in ten has the check digit.
+            // One number in ten has a valid check digit.
             let is_certain = groups.len() > 1 || is_called_card(&text[..start]);
             let is_certain = is_certain && !is_published(&digits);
             hits.push(Hit::new("credit_card", Severity::High, start..end).only_if(is_certain));
@@ -57,7 +58,7 @@ pub(super) fn cards(text: &str, hits: &mut Vec<Hit>) {
     }
 }
 
-/// Words before a number that say it is one of a card, and how far before.
+/// Words before the number of a card, and their greatest distance.
 static CARDS: WordList = tables::SECRETS.list("payment", "cards");
 const NEAR: usize = 40;
 
@@ -72,12 +73,12 @@ fn is_called_card(before: &str) -> bool {
     })
 }
 
-/// Numbers that issuers and processors publish for tests, those of few digits apart.
+/// Numbers that issuers and processors publish for tests, except those of few different digits.
 static PUBLISHED: WordList = tables::SECRETS.list("payment", "published");
-/// Most different digits of a number that somebody made for tests: `4111 1111 1111 1111`.
+/// Most different digits of a number that was made for tests: `4111 1111 1111 1111`.
 const FEW_DIGITS: u32 = 4;
 
-/// Returns whether a number is one that everybody knows, and pays with nothing.
+/// Returns whether a number is a published one, with which nothing can be paid.
 fn is_published(digits: &[u8]) -> bool {
     let kinds = digits
         .iter()
@@ -93,7 +94,7 @@ fn is_joined(bytes: &[u8], start: usize, end: usize) -> bool {
     before.is_some_and(joins) || bytes.get(end).is_some_and(joins) || is_decimal
 }
 
-/// Account numbers, also in groups of four.
+/// Finds account numbers, also in groups of four.
 pub(super) fn accounts(text: &str, hits: &mut Vec<Hit>) {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -104,7 +105,7 @@ pub(super) fn accounts(text: &str, hits: &mut Vec<Hit>) {
             && d.is_ascii_digit()
             && (at == 0 || !bytes[at - 1].is_ascii_alphanumeric());
         if !begins {
-            // The last of four tells how far the next ones are.
+            // The last of four characters shows how far the next ones are.
             at += match d {
                 b'0'..=b'9' => 1,
                 b'A'..=b'Z' => 2,
@@ -125,7 +126,7 @@ pub(super) fn accounts(text: &str, hits: &mut Vec<Hit>) {
             end += 1;
             let ends = bytes.get(end).is_none_or(|next| !next.is_ascii_alphanumeric());
             if ends && byte != b' ' && checks::is_iban(&compact) {
-                // An account belongs into a transfer, and not into an address.
+                // An account number belongs into a transfer, not into an address.
                 let word = text[..at].rsplit(char::is_whitespace).next().unwrap_or_default();
                 let severity = if word.contains("://") {
                     Severity::High

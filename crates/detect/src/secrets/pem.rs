@@ -1,4 +1,4 @@
-//! Private keys in their armour, however the lines of it were put into a text.
+//! Private keys in ASCII armour, however their lines were put into a text.
 
 use std::ops::Range;
 
@@ -11,17 +11,17 @@ pub(super) const ARMOUR: &str = "-----begin ";
 /// The prefix of PuTTY's files.
 pub(super) const PUTTY: &str = "putty-user-key-file-";
 
-/// Longest armoured key that is looked for, bytes.
+/// Longest armoured key that is searched for, bytes.
 const LONGEST: usize = 64 << 10;
 /// Longest public part before a private one in PuTTY's format.
 const PUBLIC: usize = 8 << 10;
 /// Longest label, `OPENSSH PRIVATE KEY`.
 const LABEL: usize = 64;
-/// Characters of base64 from which on there is a key, and from which on it is a whole one.
+/// Fewest characters of base64 of a key, and of a whole key.
 const SOME: usize = 12;
 const WHOLE: usize = 64;
 
-/// The key whose armour begins at `start`; a mention of the marker is of low severity.
+/// Returns the key whose armour begins at `start`; a mention of the marker is of low severity.
 pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
     let label = text.get(start + ARMOUR.len()..)?;
     let near = &label[..label.floor_char_boundary(LABEL)];
@@ -30,7 +30,7 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
         return None;
     }
     let end_of_armour = start + ARMOUR.len() + name.len() + 5;
-    // Documents leave out the kind.
+    // Documents omit the kind.
     if name.contains("...") || name.contains('…') {
         return Some(Hit::new("private_key", Severity::Low, start..end_of_armour));
     }
@@ -61,15 +61,15 @@ fn closed(text: &str, end: usize) -> usize {
     near.find("-----").map_or(end + 8, |dashes| end + 8 + dashes + 5)
 }
 
-/// Most letters and digits between lines of a key that no line closes: a number, a time. With more it is the text after a
-/// marker that was only mentioned.
+/// Most letters and digits between the lines of a key without an end marker: a number, a time. With more, it is the
+/// text after a marker that was only mentioned.
 const MAX_BETWEEN: usize = 24;
 
-/// Lines that stand in front of a key's own.
+/// Beginnings of lines that precede those of the key.
 const HEADERS: [&str; 4] = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:"];
 
-/// Characters of base64 in lines, without what programs put around them, and where the last one ends. With more than `most`
-/// letters between, what follows is none of it.
+/// Returns the number of characters of base64 in lines, without what programs put around them, and the end of the last
+/// one. After more than `most` other letters, the text is no longer counted.
 fn key(inside: &str, most: usize) -> (usize, usize) {
     let (mut count, mut last, mut at, mut between) = (0, 0, 0, 0);
     for line in inside.split_inclusive(['\n', '"', '\'', '`']) {
@@ -95,7 +95,7 @@ fn key(inside: &str, most: usize) -> (usize, usize) {
     (count, last)
 }
 
-/// A key in PuTTY's format.
+/// Finds a key in PuTTY's format.
 pub(super) fn putty(text: &str, start: usize) -> Option<Hit> {
     let end = text.floor_char_boundary(start + LONGEST);
     let inside = &text[start..end];

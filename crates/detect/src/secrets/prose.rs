@@ -11,14 +11,13 @@ pub struct Disclosure {
     pub kind: &'static str,
     /// The severity.
     pub severity: Severity,
-    /// The redaction that takes it out of the text.
+    /// The redaction that removes it from the text.
     pub redaction: Redaction,
 }
 
-/// The secrets in `text`, in their order, none overlapping another: those that form and context leave no doubt of,
-/// for whoever reads the text reads another one without them. What only looks random is none of them: lock files,
-/// hashes, ids and images do too. What code and examples have where a secret would stand is none either, and neither
-/// is a password of words and a number.
+/// Returns the secrets in `text` that form and context leave no doubt of, in their order, without overlaps: a reader
+/// gets another text without them. Text that only looks random is not among them, because lock files, hashes, ids and
+/// images look so too; neither are placeholders in code and examples, nor passwords of words and a number.
 pub fn in_text(text: &str) -> Vec<Disclosure> {
     hits(text)
         .into_iter()
@@ -44,13 +43,13 @@ pub(super) fn hits(text: &str) -> Vec<Hit> {
     hits
 }
 
-/// Returns whether what was found in such a text is a secret there.
+/// Returns whether a match in such a text is a secret there.
 pub(super) fn is_secret(hit: &Hit, text: &str) -> bool {
     match hit.kind {
         "high_entropy" | "base64_blob" => false,
         "generic_secret" | "bearer_token" => {
             let value = layers::unescape(&text[hit.span.clone()]);
-            // No secret that has a name has words: an address writes them with escapes.
+            // No named secret contains words: an address writes spaces as escapes.
             !value.contains(' ')
                 && !value::is_made_up(&value)
                 && (hit.kind == "bearer_token" || !code::is_expression(&value))

@@ -1,4 +1,4 @@
-//! Secrets cut into pieces that stand beside each other: items of a list, members of an object, their names.
+//! Secrets cut into adjacent pieces: items of a list, members of an object, or their names.
 
 use mcpmon_model::Severity;
 
@@ -12,14 +12,14 @@ use super::{
 };
 use crate::arguments::{Argument, ArgumentKind, Arguments};
 
-/// Longest piece, and longest text that pieces make.
+/// Longest piece, and longest text that pieces make, bytes.
 const PIECE: usize = 4096;
 const JOINED: usize = 64 << 10;
-/// Shortest secret that is looked for.
+/// Shortest secret that is searched for, bytes.
 const SHORTEST: usize = 20;
 
-/// Returns whether pieces could make a secret that nothing in the text gives away: letters and digits that go
-/// on from one to the next.
+/// Returns whether pieces could make a secret without any anchor in the text: letters and digits that continue from one
+/// to the next.
 pub(super) fn may_be(arguments: &Arguments<'_>) -> bool {
     [ArgumentKind::Text, ArgumentKind::Key].into_iter().any(|kind| {
         let mut before: Option<Argument<'_>> = None;
@@ -46,7 +46,7 @@ pub(super) fn may_be(arguments: &Arguments<'_>) -> bool {
     })
 }
 
-/// Finds secrets that no piece holds alone.
+/// Finds secrets that no single piece contains.
 pub(super) fn find(arguments: &Arguments<'_>, found: &mut Collector<'_>) {
     for run in runs(arguments) {
         let mut joined = String::new();
@@ -65,7 +65,7 @@ pub(super) fn find(arguments: &Arguments<'_>, found: &mut Collector<'_>) {
     }
 }
 
-/// Secrets with a form of their own; everything else would be found wherever words meet.
+/// Returns the secrets with a distinct form; others would be found wherever words meet.
 fn hits(joined: &str) -> Vec<Hit> {
     let mut hits: Vec<Hit> = Vec::new();
     let mut web_tokens = WebTokens::default();
@@ -96,7 +96,7 @@ fn hits(joined: &str) -> Vec<Hit> {
     hits
 }
 
-/// Texts, or names, that stand beside each other and could be pieces: none with spaces in it but a key's armour.
+/// Returns the adjacent texts, or names, that could be pieces: without spaces, except a key's armour.
 fn runs<'a>(arguments: &'a Arguments<'_>) -> Vec<Vec<Argument<'a>>> {
     let mut runs: Vec<Vec<Argument<'a>>> = Vec::new();
     for kind in [ArgumentKind::Text, ArgumentKind::Key] {

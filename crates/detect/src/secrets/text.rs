@@ -1,4 +1,4 @@
-//! Secrets in one text: everything that its anchors open, and the secrets in its layers.
+//! Secrets in one text: at each of its anchors, and in its layers.
 
 use mcpmon_model::Severity;
 
@@ -10,20 +10,20 @@ use super::{
     layers, makeup, payment, pem, shapes, url,
 };
 
-/// Hits of one text: with more, those that say little are left out, and with many more all others, for it holds
-/// secrets anyway.
+/// Limits of matches in one text: beyond the first only severe ones are kept, and beyond the second none, because the
+/// text has secrets anyway.
 const MAX_HITS: usize = 256;
 const MOST: usize = 1024;
-/// The number of times each byte of a text may be part of a judged value.
+/// The number of times each byte of a text may be part of a judged value, and the number of bytes allowed in any case.
 const MAX_READ: usize = 16;
 const LEAST_READ: usize = 64 << 10;
 
-/// The secrets in `text`, in their order, none overlapping another.
+/// Returns the secrets in `text`, in their order, without overlaps.
 pub(super) fn hits(text: &str) -> Vec<Hit> {
     within(text, 0, Extent::Blocks)
 }
 
-/// The same, but of an environment only the values that are secrets: the rest of it says nothing.
+/// Returns the same, but of an environment only the values that are secrets, not the whole block.
 pub(super) fn values(text: &str) -> Vec<Hit> {
     within(text, 0, Extent::Values)
 }
@@ -31,7 +31,7 @@ pub(super) fn values(text: &str) -> Vec<Hit> {
 /// The extent of a secret in a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
-    /// A whole environment, where secrets are in it.
+    /// A whole environment, if it contains secrets.
     Blocks,
     /// Single values.
     Values,
@@ -59,7 +59,7 @@ fn within(text: &str, depth: usize, extent: Extent) -> Vec<Hit> {
                 let says = |spelled| shown.contains(spelled) || layers::unescape(shown).contains(spelled);
                 !known.decoded && known.touches(&hit) && says(spelled)
             });
-            // What only looks random says nothing more when it is decoded.
+            // A match that only looks random means nothing in a decoded text.
             let is_weak = matches!(hit.kind, "base64_blob" | "high_entropy" | "bank_account");
             let has_room = found.len() < MAX_HITS || hit.severity >= Severity::High && found.len() < MOST;
             if !is_known && !is_weak && has_room {
@@ -108,23 +108,23 @@ struct Scan<'t> {
     text: &'t str,
     claims: assignment::Claims<'t>,
     hits: Vec<Hit>,
-    /// The positions of each shape's words.
+    /// The positions of the words of each shape.
     shapes: Vec<Vec<usize>>,
-    /// The end of the plain words behind each row's prefix.
+    /// For each row the end of the plain words after its prefix.
     words: Vec<usize>,
-    /// With how many hits room is made.
+    /// The number of matches at which weaker ones are dropped.
     most: usize,
     web_tokens: header::WebTokens,
-    /// Bytes of values that were judged.
+    /// Number of bytes of judged values.
     read: usize,
     /// The end of the last name.
     name: usize,
-    /// Secrets by their names: what has a form of its own is known by that.
+    /// Secrets by their names; a secret with a distinct form is known by that instead.
     names: Vec<Hit>,
 }
 
 impl Scan<'_> {
-    /// Leaves out what overlaps, and what says little where that is not enough.
+    /// Merges overlapping matches and, if that is not enough, drops the minor ones.
     fn make_room(&mut self) {
         if self.hits.len() < self.most {
             return;
@@ -133,7 +133,7 @@ impl Scan<'_> {
         if self.hits.len() >= MAX_HITS {
             self.hits.retain(|hit| hit.severity >= Severity::High);
         }
-        // Not again for each one that follows.
+        // A higher limit, so that this does not happen again for each following match.
         self.most = self.hits.len() + MAX_HITS;
     }
 
@@ -158,7 +158,7 @@ impl Scan<'_> {
             Anchor::Basic => header::basic(text, end),
             Anchor::Credentials => header::credentials(text, text[..end].trim_end_matches([' ', '"']).len()),
         };
-        // The same bytes can be opened again and again.
+        // The same bytes can have several anchors.
         if let Some(hit) = found.filter(|hit| !self.hits.iter().rev().take(8).any(|known| known.covers(hit)))
         {
             self.hits.push(hit);
@@ -175,7 +175,7 @@ impl Scan<'_> {
         }
         match ISSUED[row].at(self.text, start) {
             Found::Secret(span, severity) => {
-                // A key of Google's that nothing names may be one of those that web pages show to everyone.
+                // A Google key without a name may be one that web pages show to everyone.
                 let is_bare = ISSUED[row].prefix == "AIzaSy" && self.text.len() == span.len();
                 let severity = if is_bare {
                     severity.min(Severity::Medium)
@@ -205,7 +205,7 @@ impl Scan<'_> {
         let (length, hit) = assignment::at(self.text, &name, &mut self.claims);
         self.read += length;
         if self.read > MAX_READ * self.text.len() + LEAST_READ {
-            // Names within values within values: nobody writes that, and nobody has the time to read it.
+            // Names nested within values are not realistic, and reading them all would take too long.
             let all = Hit::new("generic_secret", Severity::High, 0..self.text.len());
             return self.names.push(all.only_if(false));
         }
@@ -241,7 +241,7 @@ impl Scan<'_> {
     }
 }
 
-/// Hits in the order of the text, those that overlap made one: the worst speaks, for all of what they cover.
+/// Returns matches in the order of the text, with overlapping ones merged: the worst counts for the whole range.
 fn apart(mut hits: Vec<Hit>) -> Vec<Hit> {
     hits.sort_by(|a, b| (a.span.start, b.span.end).cmp(&(b.span.start, a.span.end)));
     let mut apart: Vec<Hit> = Vec::with_capacity(hits.len());
@@ -261,7 +261,7 @@ fn apart(mut hits: Vec<Hit>) -> Vec<Hit> {
     apart
 }
 
-/// Of hits at one place the worse one speaks, of equally bad ones the one that says more.
+/// Ranks matches at one place: the more severe one first, of equally severe ones the more specific one.
 fn rank(hit: &Hit) -> (Severity, u8) {
     let says = match hit.kind {
         "high_entropy" => 0,

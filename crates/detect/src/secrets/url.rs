@@ -8,22 +8,22 @@ use super::{
 };
 use crate::tables::{self, WordList};
 
-/// Longest authority that is looked at, bytes.
+/// Longest authority that is read, bytes.
 const LONGEST: usize = 512;
 
 /// Schemes of databases and brokers.
 static STORES: WordList = tables::SECRETS.list("url", "stores");
 
-/// The credentials in the address whose `://` ends at `start`.
+/// Returns the credentials in the address whose `://` ends at `start`.
 pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
     let rest = text.get(start..text.floor_char_boundary(start + LONGEST))?;
     let rest = &rest[..rest.find("://").unwrap_or(rest.len())];
     let ends = |c: char| c.is_whitespace() || "\"'`<>\\,;|".contains(c);
-    // `{{ name }}` has spaces of its own, and is no secret.
+    // `{{ name }}` contains spaces, and is no secret.
     let near = &rest[..rest.find(ends).unwrap_or(rest.len())];
     let authority = match near.find(['/', '?', '#']) {
         Some(slash) if near[..slash].contains('@') => &near[..slash],
-        // A password may contain them where no host could; a user's name does not.
+        // A password may contain these characters where a host could not; a user's name does not.
         Some(slash)
             if near[..slash]
                 .find(':')
@@ -35,7 +35,7 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
         None => near,
     };
     let (userinfo, host) = authority.rsplit_once('@')?;
-    // An address can be cut off behind its secret.
+    // An address can be cut off after its secret.
     let is_cut = host.is_empty() && userinfo.contains(':');
     if host.is_empty() && !is_cut || host.starts_with('$') && userinfo.is_empty() {
         return None;
@@ -52,10 +52,10 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
     Some(hit.only_if(is_certain))
 }
 
-/// Shortest password that somebody chose, and that is one beyond doubt.
+/// Shortest chosen password that is certain.
 const CHOSEN: usize = 6;
 
-/// Returns whether a host is one of the world, and none of documents or of this machine.
+/// Returns whether a host is a real remote one, not that of an example or of this machine.
 fn is_distant(host: &str) -> bool {
     let host = host
         .split([':', '/', '?'])
@@ -79,7 +79,7 @@ fn grade(user: &str, secret: &str, has_user: bool) -> Option<Severity> {
         return None;
     }
     if !has_user {
-        // `https://token@host`: a name alone is none.
+        // `https://token@host`: a plain name is no secret.
         return (value::strength(secret, true) == Strength::Random).then_some(Severity::High);
     }
     if value::is_placeholder(secret)

@@ -8,23 +8,23 @@ use crate::tables::{self, WordList};
 /// The strength with which a value looks like a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strength {
-    /// Nothing of its own: a word, a path, a number.
+    /// The value does not look like a secret: it is a word, a path, a number.
     None,
-    /// Letters with digits or signs among them, as people choose passwords.
+    /// The value has letters with digits or signs among them, like passwords that people choose.
     Chosen,
-    /// Long, and neither words nor a number.
+    /// The value is long, and neither words nor a number.
     Mixed,
-    /// Generated.
+    /// The value was generated.
     Random,
 }
 
-/// Shortest password that counts.
+/// Shortest password.
 const SHORTEST: usize = 6;
-/// Shortest value that can be mixed, and random.
+/// Shortest mixed value, and shortest random value.
 const MIXED: usize = 10;
 const RANDOM: usize = 16;
 
-/// Returns the strength of `value`; `quoted` if it stood in quotes, so that it is not a piece of code.
+/// Returns the strength of `value`; `quoted` if it was in quotes, so that it is not a piece of code.
 pub(super) fn strength(value: &str, quoted: bool) -> Strength {
     let bytes = value.as_bytes();
     let letters = bytes.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
@@ -52,8 +52,8 @@ pub(super) fn strength(value: &str, quoted: bool) -> Strength {
     }
 }
 
-/// Returns whether a run of characters was generated: its kinds of characters change often, and no few of
-/// them repeat.
+/// Returns whether a run of characters was generated: its kinds of characters change often, and it does not consist of
+/// a few repeated ones.
 pub(super) fn is_random(value: &str) -> bool {
     let bytes = value.as_bytes();
     let classes: Vec<u8> = bytes.iter().filter_map(|byte| class(*byte)).collect();
@@ -79,7 +79,7 @@ fn class(byte: u8) -> Option<u8> {
     }
 }
 
-/// Bits a byte, by how often each occurs.
+/// Returns the entropy in bits per byte, by the frequency of each byte.
 pub(super) fn entropy(bytes: &[u8]) -> f64 {
     let mut counts = [0_u32; 256];
     for &byte in bytes {
@@ -96,7 +96,7 @@ pub(super) fn entropy(bytes: &[u8]) -> f64 {
         .sum()
 }
 
-/// Words and small numbers, set apart by signs: `my-token-2`, `config.v1.json`.
+/// Returns whether a value consists of words and small numbers, separated by signs: `my-token-2`, `config.v1.json`.
 pub(super) fn is_wordy(value: &str) -> bool {
     value
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -114,8 +114,8 @@ pub(super) fn is_wordy(value: &str) -> bool {
         })
 }
 
-/// Words with or without a number before or behind each, as people choose passwords and make them up: `password123`,
-/// `Summer@2024`, `s3cret`, `77GreenRiver`.
+/// Returns whether a value consists of words with or without a number before or after each, as people choose and make
+/// up passwords: `password123`, `Summer@2024`, `s3cret`, `77GreenRiver`.
 pub(super) fn is_spoken(value: &str) -> bool {
     let mut parts = value
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -128,7 +128,7 @@ pub(super) fn is_spoken(value: &str) -> bool {
     })
 }
 
-/// Returns whether a run of letters can be spoken: no more than five consonants in a row.
+/// Returns whether a run of letters can be pronounced: it has at most five consonants in a row.
 fn has_vowels(letters: &str) -> bool {
     let mut row = 0;
     for byte in letters.bytes().map(|byte| byte.to_ascii_lowercase()) {
@@ -140,7 +140,7 @@ fn has_vowels(letters: &str) -> bool {
     true
 }
 
-/// Returns whether upper and lower case change more often than where words begin.
+/// Returns whether upper and lower case change more often than at the beginnings of words.
 fn is_shuffled(letters: &str) -> bool {
     let bytes = letters.as_bytes();
     let changes = bytes
@@ -150,7 +150,7 @@ fn is_shuffled(letters: &str) -> bool {
     bytes.len() >= 8 && changes * 2 > bytes.len()
 }
 
-/// A path or an address.
+/// Returns whether a value is a path or an address.
 fn is_location(value: &str) -> bool {
     value.contains("://")
         || value.starts_with("./")
@@ -159,7 +159,7 @@ fn is_location(value: &str) -> bool {
         || value.starts_with('/') && value.matches('/').count() >= 2 && is_wordy(value)
 }
 
-/// A name, a member or a type of some program.
+/// Returns whether a value is a name, a member or a type of a program.
 fn is_code(value: &str) -> bool {
     value.contains("::")
         || value.contains("->")
@@ -200,14 +200,14 @@ pub(super) fn is_reference(value: &str) -> bool {
     LOOKED_UP.iter().any(begins) || value.contains("${") || value.contains("{{") || value.contains("}}")
 }
 
-/// Words of placeholders that count wherever they stand.
+/// Words that make a value a placeholder at any place in it.
 static TELLING: WordList = tables::SECRETS.list("value", "telling");
 static TOLD: LazyLock<Literals> = LazyLock::new(|| Literals::new(TELLING.iter()));
 
-/// Words that count where there is nothing else.
+/// Words that make a value a placeholder if it has no other words.
 static MEANINGLESS: WordList = tables::SECRETS.list("value", "meaningless");
 
-/// Returns whether `value` only shows where a secret would stand.
+/// Returns whether `value` only shows the place of a secret.
 pub(super) fn is_placeholder(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     if TOLD.is_in(value.as_bytes()) {
@@ -216,7 +216,7 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     let mut parts = lower
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|part| !part.is_empty());
-    // Bytes from zero on, in base64.
+    // Ascending bytes from zero, in base64.
     if value.contains("AAECAwQFBgc") {
         return true;
     }
@@ -226,8 +226,8 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     is_repetitive(value)
 }
 
-/// Returns whether words make up `value`, among them some that only placeholders have, and numbers that count
-/// from one: `github_token_123`. Whoever chooses a password takes another number.
+/// Returns whether `value` consists of words, among them some that only placeholders have, and of numbers that count
+/// from one: `github_token_123`. A person who chooses a password takes another number.
 pub(super) fn is_made_up(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let mut numbers = lower.split(|c: char| !c.is_ascii_digit());
@@ -238,15 +238,15 @@ pub(super) fn is_made_up(value: &str) -> bool {
     is_wordy(value) && lower.contains(['_', '-']) && parts.any(|part| MEANINGLESS.contains(&part))
 }
 
-/// `changeme123` was changed, if not by much.
+/// Returns whether a value is a changed `changeme`, such as `changeme123`.
 fn has_changeme_suffix(lower: &str) -> bool {
     lower.strip_prefix("changeme").is_some_and(|rest| rest.len() >= 2)
 }
 
-/// Fewest characters that are a long run of one.
+/// Fewest equal characters of a long run.
 const LONG_RUN: usize = 13;
 
-/// Few different characters, or a long run of one: `aaaaaaaa`, `00000000-0000`.
+/// Returns whether a value has few different characters, or a long run of one: `aaaaaaaa`, `00000000-0000`.
 pub(super) fn is_repetitive(value: &str) -> bool {
     let mut kinds = [false; 256];
     let (mut length, mut distinct, mut repeats) = (0, 0, 0);
@@ -272,7 +272,7 @@ pub(super) fn is_repetitive(value: &str) -> bool {
     groups.windows(3).any(|group| group[0] == group[2])
 }
 
-/// Mostly the alphabet or the digits in their order.
+/// Returns whether a value is mostly the alphabet or the digits in their order.
 pub(super) fn is_sequential(value: &str) -> bool {
     let bytes: Vec<u8> = value.bytes().filter(u8::is_ascii_alphanumeric).collect();
     let steps = bytes
@@ -288,7 +288,7 @@ pub(super) fn is_sequential(value: &str) -> bool {
     bytes.len() >= 8 && steps * 4 >= bytes.len() * 3
 }
 
-/// Mostly such sequences by turns: `abc123def456`, `a1B2c3D4`.
+/// Returns whether a value consists mostly of alternating sequences: `abc123def456`, `a1B2c3D4`.
 pub(super) fn is_patterned(value: &str) -> bool {
     let lower = value
         .bytes()
@@ -311,12 +311,12 @@ pub(super) fn is_patterned(value: &str) -> bool {
     bytes.len() >= 8 && steps * 10 >= bytes.len() * 7
 }
 
-/// Returns whether `value` was generated beyond doubt: nobody typed it, and nobody made it up.
+/// Returns whether `value` was certainly generated: it was neither typed nor made up.
 pub(super) fn is_generated(value: &str) -> bool {
     is_random(value) && !is_invented(value)
 }
 
-/// Returns whether somebody made `value` up: words, a row, or one thing again and again.
+/// Returns whether `value` is made up: words, a sequence, or repetitions.
 pub(super) fn is_invented(value: &str) -> bool {
     counts(value)
         || is_wordy(value)
@@ -327,11 +327,11 @@ pub(super) fn is_invented(value: &str) -> bool {
         || is_repetitive(value)
 }
 
-/// Fewest characters in a row that count, and by how much of a value it is made up.
+/// Fewest successive characters that count as a sequence, and the percentage of a made-up value that they are.
 const COUNTING: usize = 3;
 const COUNTED: usize = 40;
 
-/// Returns whether much of `value` goes up one by one, as who makes something up types it: `abc123xyz789`.
+/// Returns whether much of `value` counts up, as in made-up values: `abc123xyz789`.
 pub(super) fn counts(value: &str) -> bool {
     let bytes: Vec<u8> = value
         .bytes()
@@ -343,7 +343,7 @@ pub(super) fn counts(value: &str) -> bool {
     counted * 100 >= bytes.len() * COUNTED
 }
 
-/// `8-4-4-4-12` hexadecimal digits.
+/// Returns whether a value has `8-4-4-4-12` hexadecimal digits.
 pub(super) fn is_uuid(value: &str) -> bool {
     let mut lengths = [8, 4, 4, 4, 12].into_iter();
     value.len() == 36

@@ -1,4 +1,4 @@
-//! Names of servers that look like others: a person, or a model, takes one for the other.
+//! Names of servers that look like others, so that a person or a model confuses them.
 
 use crate::normalise::skeleton::Skeleton;
 use crate::tables::{self, WordList};
@@ -8,21 +8,23 @@ pub fn well_known() -> &'static [&'static str] {
     &WELL_KNOWN
 }
 
-/// A name that another one looks like.
+/// A known name that another name resembles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resemblance {
     /// The other name.
     pub similar_to: String,
     /// The similarity, from 0 to 1: 1 minus the edit distance by the longer name's length.
     pub score: f64,
-    /// In what way: `skeleton`, `delimiter`, `word_order`, `transposition`, `edit`, `edits`, `suffix`, `owner`, `levenshtein`.
+    /// The kind of resemblance: `skeleton`, `delimiter`, `word_order`, `transposition`, `edit`, `edits`, `suffix`,
+    /// `owner`, `levenshtein`.
     pub method: &'static str,
 }
 
-/// The known name that `name` could be taken for, the likest one; `None` if it is one of them.
+/// Returns the known name that `name` resembles most; `None` if there is none, or if `name` is a known one.
 ///
-/// `threshold` is the least similarity (0 to 1) of long names; one edit in a word of six letters or more, two in one of eight
-/// or more, and names that differ in look-alikes, delimiters or the order of words only, resemble each other whatever it is.
+/// `threshold` is the least similarity (0 to 1) of long names. Whatever the threshold, names resemble each other with
+/// one edit in a word of six letters or more, with two in one of eight or more, and if they differ in look-alikes,
+/// delimiters or the order of words only.
 pub fn resembles<'k>(
     name: &str,
     known: impl IntoIterator<Item = &'k str>,
@@ -53,24 +55,24 @@ pub fn resembles<'k>(
 /// Reference servers first, then those of widely used vendors and projects; without scopes and affixes.
 static WELL_KNOWN: WordList = tables::SIMILARITY.list("similarity", "well_known");
 
-/// Words that say that a server is a server, in any place.
+/// Words that only say that a server is one, at any place in the name.
 static AFFIXES: WordList = tables::SIMILARITY.list("similarity", "affixes");
-/// Endings that squatters put to a name.
+/// Endings that squatters append to a name.
 static SUFFIXES: WordList = tables::SIMILARITY.list("similarity", "suffixes");
-/// Least length of a word in which one edit is a slip and no other word.
+/// Shortest word in which one edit is a slip and does not make another word.
 const SLIP: usize = 6;
-/// Least length of a word in which two letters can have changed places.
+/// Shortest word in which two letters can be swapped.
 const SWAP: usize = 5;
-/// Least length of a word in which two edits are a slip.
+/// Shortest word in which two edits are a slip.
 const TWO_SLIPS: usize = 8;
-/// Names above this length are compared as a whole; in shorter ones, more edits make another name.
+/// Names above this length are compared as a whole; in a shorter one, more edits make another name.
 const LONG: usize = 16;
-/// Slips that are told apart from another word.
+/// Most edits that are a slip.
 const SLIPS: usize = 2;
 
-/// A name, taken apart.
+/// A name with its parts.
 struct Name {
-    /// As written, in lower case, without its scope.
+    /// The name in lower case, without its scope.
     plain: String,
     /// As it looks.
     folded: String,
@@ -78,7 +80,7 @@ struct Name {
     owner: Option<String>,
     /// Its words.
     all: Vec<String>,
-    /// Its words without those that every server's name has.
+    /// Its words, without those that any server's name can have.
     words: Vec<String>,
 }
 
@@ -109,7 +111,8 @@ impl Name {
         }
     }
 
-    /// The same server by another of its usual names: its scope, `mcp-server-` before it or `-mcp` after it.
+    /// Returns whether this is another usual name of the same server: with its scope, with `mcp-server-` before or
+    /// `-mcp` after the name.
     fn is_variant_of(&self, known: &Self) -> bool {
         self.words == known.words
             && self.is_as_it_looks()
@@ -125,7 +128,7 @@ impl Name {
         self.plain.contains('.')
     }
 
-    /// `host/owner` of a module path: another owner is another module. A scope is no such thing.
+    /// Returns `host/owner` of a module path: a module with another owner is another module. A scope is not one.
     fn short_owner(&self) -> Option<&str> {
         self.owner
             .as_deref()
@@ -162,9 +165,9 @@ impl Name {
     }
 }
 
-/// Returns the kind of slip of the pen by which one name differs from the other.
+/// Returns the kind of slip by which one name differs from the other.
 fn slip(mine: &str, theirs: &str, name: &Name, known: &Name, threshold: f64) -> Option<&'static str> {
-    // Where one word of several differs, it alone decides: `eks-docs` is no slip of `ecs-docs`.
+    // If one word of several differs, only that word decides: `eks-docs` is no slip of `ecs-docs`.
     let differing = differing(&name.all, &known.all).or_else(|| differing(&name.words, &known.words));
     let (a, b) = differing.unwrap_or((mine, theirs));
     let length = a.chars().count().max(b.chars().count());
@@ -184,7 +187,7 @@ fn slip(mine: &str, theirs: &str, name: &Name, known: &Name, threshold: f64) -> 
     (length > LONG && scores(&name.folded, &known.folded, threshold)).then_some("levenshtein")
 }
 
-/// The one word in which names of as many words differ.
+/// Returns the only word in which names with the same number of words differ.
 fn differing<'a>(a: &'a [String], b: &'a [String]) -> Option<(&'a str, &'a str)> {
     let mut differing = a.iter().zip(b).filter(|(a, b)| a != b);
     let pair = differing.next().filter(|_| a.len() == b.len())?;
@@ -194,12 +197,12 @@ fn differing<'a>(a: &'a [String], b: &'a [String]) -> Option<(&'a str, &'a str)>
         .then_some((pair.0.as_str(), pair.1.as_str()))
 }
 
-/// 1 minus the edit distance by the longer one's length; a swap of neighbours is one edit. Names are short.
+/// Returns 1 minus the edit distance divided by the longer length; a swap of neighbours is one edit. Names are short.
 fn score(a: &str, b: &str) -> f64 {
     scored(a, b, strsim::osa_distance(a, b))
 }
 
-/// Returns whether the score is no less than a threshold.
+/// Returns whether the score is at least the threshold.
 fn scores(a: &str, b: &str, threshold: f64) -> bool {
     scored(a, b, least_distance(a, b)) >= threshold && score(a, b) >= threshold
 }
@@ -210,8 +213,8 @@ fn scored(a: &str, b: &str, distance: usize) -> f64 {
     1.0 - count(distance) / count(length.max(1))
 }
 
-/// Returns a lower bound of the edit distance: an edit makes a name longer or shorter by one letter, and
-/// changes at most one letter. It is much cheaper: most names of a long list have nothing in common.
+/// Returns a lower bound of the edit distance: an edit makes a name longer or shorter by one letter, and changes at
+/// most one letter. It is much cheaper, because most names of a long list have nothing in common.
 fn least_distance(a: &str, b: &str) -> usize {
     let letters = |name: &str| {
         name.chars()
@@ -222,7 +225,7 @@ fn least_distance(a: &str, b: &str) -> usize {
     longer.max(apart.div_ceil(2))
 }
 
-/// Returns whether two words begin alike: a slip is seldom at the start, and other words often differ there.
+/// Returns whether two words have the same first letter: a slip is seldom at the start, where other words often differ.
 fn same_start(a: &str, b: &str) -> bool {
     a.chars().next() == b.chars().next()
 }

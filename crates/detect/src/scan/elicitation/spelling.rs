@@ -1,19 +1,19 @@
-//! The words of a text however they are spelled: with letters of other scripts, digits for letters, set apart.
+//! Words of a text in any spelling: with letters of other scripts, digits for letters, or spaced letters.
 
 use crate::normalise::skeleton::Skeleton;
 
-/// Words of so many letters that follow each other are one that is set apart.
+/// Most letters of words that, in a row, are one spaced word.
 const APART: usize = 2;
-/// Fewest letters that are set apart.
+/// Fewest letters of a spaced word.
 const FEWEST: usize = 3;
-/// Bytes of a text that are read, as it looks: what nobody sees does not count. A question is short.
+/// Most bytes of the skeleton of a text that are read: invisible characters do not count. A question is short.
 const MAX_TEXT: usize = 64 << 10;
 
-/// The character after which letters are shown from right to left (UAX #9), and those that end that.
+/// The character after which text is shown from right to left (UAX #9), and the characters that end it.
 const OVERRIDE: char = '\u{202e}';
 const OVERRIDE_ENDS: [char; 3] = ['\u{202c}', '\u{2029}', '\n'];
 
-/// Ways to read a text. In each, words are in lower case with one space between them, before and behind them.
+/// Returns the ways to read a text. In each, words are in lower case, with one space between, before and after them.
 pub(super) fn readings(text: &str, is_name: bool) -> Vec<String> {
     let mut readings = readings_as_written(text, is_name);
     readings.extend(
@@ -24,7 +24,7 @@ pub(super) fn readings(text: &str, is_name: bool) -> Vec<String> {
     readings
 }
 
-/// A text with its overridden stretches in the order in which they are shown; `None` if it has none.
+/// Returns a text with its overridden stretches in the order in which they are shown; `None` if it has none.
 fn turned(text: &str) -> Option<String> {
     let mut stretches = text.split(OVERRIDE);
     let mut shown = stretches.next()?.to_owned();
@@ -51,7 +51,7 @@ fn readings_as_written(text: &str, is_name: bool) -> Vec<String> {
     let meant: Vec<String> = meant.map(|word| letters(&word)).collect();
     let mut readings = vec![spaced(plain), spaced(joined(meant))];
     if !is_name {
-        // Punctuation within a word is left out; an address is no word.
+        // Punctuation within a word is removed; an address is no word.
         let whole = seen.split_whitespace();
         let whole = whole.filter(|word| !word.contains(['/', '\\']));
         let squeezed = whole.map(|word| {
@@ -67,7 +67,7 @@ fn readings_as_written(text: &str, is_name: bool) -> Vec<String> {
     readings
 }
 
-/// The words of a text in lower case.
+/// Returns the words of a text in lower case.
 fn words(text: &str, is_part: fn(char) -> bool) -> Vec<String> {
     let words = text.split(|c| !is_part(c)).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect()
@@ -82,7 +82,7 @@ fn spaced(words: Vec<String>) -> String {
     text
 }
 
-/// A name with its words apart: `apiKey` and `api_key` are one name.
+/// Splits a name into its words: `apiKey` and `api_key` are the same name.
 fn apart_by_case(name: &str) -> String {
     let mut apart = String::with_capacity(name.len() + 4);
     let mut was_lower = false;
@@ -96,12 +96,12 @@ fn apart_by_case(name: &str) -> String {
     apart
 }
 
-/// A sign that stands for a letter within a word.
+/// Returns whether a sign can replace a letter within a word.
 const fn is_sign(c: char) -> bool {
     matches!(c, '@' | '$' | '!')
 }
 
-/// A word with the letters that its digits and signs stand for; a number stays one.
+/// Returns a word with the letters that its digits and signs replace; a number stays unchanged.
 fn letters(word: &str) -> String {
     if !word.chars().any(char::is_alphabetic) {
         return word.to_owned();
@@ -120,7 +120,7 @@ fn letters(word: &str) -> String {
     word.chars().map(letter).collect()
 }
 
-/// Letters that are set apart, put together.
+/// Joins spaced letters into words.
 fn joined(words: Vec<String>) -> Vec<String> {
     let mut joined: Vec<String> = Vec::with_capacity(words.len());
     let mut run: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! The words for credentials in many languages, and what makes a text ask for one.
+//! Words for credentials in many languages, and the phrases with which a text asks for one.
 
 use std::sync::LazyLock;
 
@@ -9,9 +9,9 @@ use crate::instructions::lists::QUESTIONS;
 use super::spelling::readings;
 use crate::{normalise::skeleton::Skeleton, secrets};
 
-/// Words that a text has at most for an ambiguous one to be all that it says.
+/// Most words of a text that consists of an ambiguous one.
 const FEW_WORDS: usize = 3;
-/// Bytes before and behind a word in which what asks for it is looked for.
+/// Bytes before and after a word that are searched for a request.
 const BEFORE: usize = 80;
 const BEHIND: usize = 60;
 
@@ -20,7 +20,7 @@ const BEHIND: usize = 60;
 pub(super) enum Asking {
     /// The text names a credential: there is a field to type it into.
     Named,
-    /// The text says that a credential is to be typed: no field for it is in sight.
+    /// The text asks to type a credential, because there is no field for it.
     Typed,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Terms {
     aspect: Regex,
 }
 
-/// Built when the first question is asked.
+/// The patterns, compiled when the first question is inspected.
 pub(super) static TERMS: LazyLock<Terms> = LazyLock::new(Terms::new);
 
 impl Terms {
@@ -51,7 +51,7 @@ impl Terms {
             alternatives(list("credentials")),
             alternatives(list("foreign"))
         );
-        // Scripts without spaces have their verbs within words.
+        // In scripts without spaces, verbs are within words.
         let among = |name: &str| {
             compile(&format!(
                 " (?:{0})s? |[^\\x00-\\x7f]*(?:{1})",
@@ -74,7 +74,7 @@ impl Terms {
         }
     }
 
-    /// The credential that a sentence asks for.
+    /// Returns the credential that a sentence asks for.
     pub(super) fn in_prose(&self, text: &str, asking: Asking) -> Option<String> {
         readings(text, false)
             .iter()
@@ -106,7 +106,7 @@ impl Terms {
         })
     }
 
-    /// The first match of `terms` of which `counts` holds.
+    /// Returns the first match of `terms` for which `counts` is true.
     fn each(&self, terms: &Regex, reading: &str, counts: impl Fn(&Around<'_>) -> bool) -> Option<String> {
         let mut from = 0;
         while let Some(found) = terms.find_at(reading, from) {
@@ -114,7 +114,7 @@ impl Terms {
             if counts(&around) {
                 return Some(found.as_str().trim().to_owned());
             }
-            // The space behind a word is the one before the next.
+            // The space after a word is the one before the next.
             from = found.end() - 1;
             if from <= found.start() {
                 break;
@@ -123,7 +123,7 @@ impl Terms {
         None
     }
 
-    /// The credential that a field takes, by its name or title.
+    /// Returns the credential that a field takes, by its name or title.
     pub(super) fn in_label(&self, text: &str, is_name: bool) -> Option<String> {
         let readings = readings(text, is_name);
         let named = || {
@@ -138,7 +138,7 @@ impl Terms {
         .or_else(named)
     }
 
-    /// The ambiguous word that a label consists of, with words before it that say whose or which it is.
+    /// Returns the ambiguous word of a label that consists of it and of words before it that specify it.
     fn ends_in_ambiguous(&self, reading: &str) -> Option<String> {
         let mut words: Vec<&str> = reading.split_whitespace().collect();
         let is_filler =
@@ -149,14 +149,14 @@ impl Terms {
         let last = words.last()?;
         let before = format!(" {} ", words[..words.len() - 1].join(" "));
         let is_ambiguous = self.ambiguous.is_match(&format!(" {last} "))
-            // What a token is of, and how many there are, is told by the names of secrets.
+            // These words are left to `names_a_secret`, which knows other kinds of tokens, and counts of them.
             && !matches!(*last, "tokens" | "token" | "secrets" | "pins")
             && !self.counted.is_match(&before)
             && !self.about.is_match(&before);
         is_ambiguous.then(|| words.join(" "))
     }
 
-    /// Returns whether a text asks for what is inside of something.
+    /// Returns whether a text asks for the contents of something.
     pub(super) fn asks_for_contents(&self, text: &str, asking: Asking) -> bool {
         readings(text, false).iter().any(|reading| {
             self.contents.is_match(reading) && (asking == Asking::Named || self.typed.is_match(reading))
@@ -192,24 +192,24 @@ impl<'r> Around<'r> {
     }
 }
 
-/// A pattern of all words of a list, each as it is written and as it looks.
+/// Builds a pattern of all words of a list, each as written and as it looks.
 fn alternatives(list: &str) -> String {
     let mut all: Vec<String> = list.split_whitespace().flat_map(spellings).collect();
-    // Of two that begin alike the longer one is tried first.
+    // Of two words with the same beginning the longer one is tried first.
     all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
     all.dedup();
     all.join("|")
 }
 
-/// The words of a list that are not written with ASCII, or nothing that matches.
+/// Builds a pattern of those words of a list that are not ASCII; it matches nothing if there are none.
 fn beyond_ascii(list: &str) -> String {
     let words: Vec<&str> = list.split_whitespace().filter(|word| !word.is_ascii()).collect();
     alternatives(&words.join(" "))
 }
 
-/// A word as skeletons have it: on its own, and as the part of a longer one that cannot be Latin.
+/// Returns a word as it is in skeletons: by itself, and as a part of a longer word that cannot be Latin.
 fn spellings(word: &str) -> [String; 2] {
-    /// Looks like no letter of ASCII.
+    /// A letter that looks like no letter of ASCII.
     const OWN: &str = "ж";
     let spaced = word.replace('_', " ");
     let folded = |text: &str| Skeleton::of(text).text.to_lowercase();

@@ -1,5 +1,4 @@
-//! Secrets of four families as they stand in what people write: quoted, in addresses, cut off. For each family nine of
-//! ten are found.
+//! Secrets of four families in realistic texts: quoted, in addresses, cut off. Nine of ten of each family are found.
 
 use super::{hex, kinds, random};
 
