@@ -64,7 +64,7 @@ struct Destination {
     is_discovery: u8,
 }
 
-/// What is needed to look up the rules.
+/// The values that are needed to look up the rules.
 #[derive(Clone, Copy)]
 struct Question {
     control: u64,

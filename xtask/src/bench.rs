@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what mcpmon costs, as ratios to the same work without it in the same run.
+//! `cargo xtask bench`: measures mcpmon as ratios to the same work without it, in the same run.
 
 use std::{
     path::PathBuf,
@@ -88,7 +88,7 @@ pub(crate) struct LlmOptions {
     peers: bool,
 }
 
-/// Builds with optimisation, and measures.
+/// Builds with optimisation, and runs a benchmark.
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode> {
     match bench {
         Bench::Connect(options) => in_kernel("connect", options),
@@ -101,7 +101,7 @@ pub(crate) fn run(bench: &Bench) -> Result<ExitCode> {
     }
 }
 
-/// The benchmark of this name, which loads kernel programs itself.
+/// Runs the benchmark of this name, which loads kernel programs itself.
 fn in_kernel(name: &str, options: &Options) -> Result<ExitCode> {
     build_ebpf::run()?;
     build(&["mcpmon-bench"])?;
@@ -110,7 +110,7 @@ fn in_kernel(name: &str, options: &Options) -> Result<ExitCode> {
     run::as_root(bench)
 }
 
-/// The benchmark of starts, with a daemon of its own.
+/// Runs the benchmark of starts, which has its own daemon.
 fn exec(ExecOptions { parts, gate, rounds }: &ExecOptions) -> Result<ExitCode> {
     build_ebpf::run()?;
     build(&["mcpmon-bench", "mcpmon"])?;
@@ -176,7 +176,7 @@ fn stdio(options: &StdioOptions) -> Result<ExitCode> {
     run::exit_code_of(bench)
 }
 
-/// The benchmark of this name, which starts mcpmon itself.
+/// Prepares the benchmark of this name, which starts mcpmon itself.
 fn against_mcpmon(name: &str, options: &Options) -> Result<Command> {
     build_ebpf::run()?;
     build(&["mcpmon-bench", "mcpmon"])?;
@@ -210,7 +210,7 @@ fn finished(bench: &mut Command, name: &str, gate: bool) {
     }
 }
 
-/// A program that does something like mcpmon, as the Rust registry has it.
+/// A program with functions like mcpmon's, from the Rust registry.
 #[derive(Debug)]
 struct Peer {
     package: &'static str,
@@ -235,7 +235,7 @@ const PEERS: [Peer; 2] = [
 ];
 
 impl Peer {
-    /// Its program; `None`, with the reason said, where it cannot be built.
+    /// Returns its program. Prints the reason and returns `None` if it cannot be built.
     fn install(&self) -> Option<PathBuf> {
         let root = shell::target().join(format!("tools/{}-{}", self.package, self.version));
         let program = root.join("bin").join(self.program);
@@ -257,7 +257,7 @@ impl Peer {
     }
 }
 
-/// The same, as the Python registry has it; each in an environment of its own.
+/// A program with functions like mcpmon's, from the Python registry; each has its own environment.
 #[derive(Debug)]
 struct PythonPeer {
     requirement: &'static str,
@@ -279,7 +279,7 @@ const PYTHON_PEERS: [PythonPeer; 2] = [
 ];
 
 impl PythonPeer {
-    /// Its program; `None`, with the reason said, where it cannot be installed.
+    /// Returns its program. Prints the reason and returns `None` if it cannot be installed.
     fn install(&self) -> Option<PathBuf> {
         let root = shell::target().join("tools").join(self.program);
         let program = root.join("bin").join(self.program);

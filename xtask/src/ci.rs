@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: what a change must pass. Everything runs as under `CI=true`: what cannot run fails.
+//! `cargo xtask ci`: the checks that a change must pass. They run with `CI=true`: a check that cannot run fails.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::{
     test,
 };
 
-/// Fixed, so that a new release's new checks arrive as a change of ours.
+/// A fixed version, so that the checks of a new release arrive as a change in this repository.
 const CARGO_DENY: &str = "0.20.2";
 
 /// Runs every check, cheap ones first.
@@ -34,7 +34,7 @@ pub(crate) fn run() -> Result<()> {
     test::run()
 }
 
-/// A minimal rustup profile has neither.
+/// Installs fmt and clippy, which a minimal rustup profile lacks.
 fn components() -> Result<()> {
     let missing = |name: &&&str| shell::ask("cargo", &[name, "--version"]).is_none();
     let missing: Vec<&&str> = ["fmt", "clippy"].iter().filter(missing).collect();
@@ -75,9 +75,10 @@ fn documentation() -> Result<()> {
     shell::run(doc.env("RUSTDOCFLAGS", "--deny warnings"))
 }
 
-/// Licences, duplicate versions and sources. Advisories are left out: their database is not part of the repository.
+/// Checks licences, duplicate versions and sources. Advisories are left out, because their database is not part of the
+/// repository.
 ///
-/// The tool is built without optimisation, which halves its build and is not felt in its run.
+/// The tool is built without optimisation, which halves the time of its build and hardly slows its run.
 fn dependencies() -> Result<()> {
     let root = shell::target().join(format!("tools/cargo-deny-{CARGO_DENY}"));
     let deny = root.join("bin/cargo-deny");
@@ -112,7 +113,7 @@ fn dependencies() -> Result<()> {
     shell::run(Command::new(deny).current_dir(shell::repository()).args(check))
 }
 
-/// Against the schemas of several Kubernetes versions, which come as a Python package.
+/// Validates the manifests against the schemas of several Kubernetes versions, which a Python package contains.
 fn manifests() -> Result<()> {
     packages::require("validating the Kubernetes manifests", &["python3-venv"])?;
     shell::run(&mut shell::command("deploy/kubernetes/validate.sh"))

@@ -1,5 +1,5 @@
-//! Tools of the tests of telemetry, from PyPI: a collector of OpenTelemetry and ClickHouse's engine, and the
-//! schema of OCSF.
+//! Tools for the tests of telemetry, from PyPI: an OpenTelemetry collector, ClickHouse's engine, and the schema of
+//! OCSF.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::{python, shell};
 const COLLECTOR: &str = "tests/e2e/fixtures/telemetry/requirements.txt";
 const OCSF: &str = "tests/e2e/fixtures/telemetry/ocsf-requirements.txt";
 
-/// Installs them where they are not there. Needs python3 with venv.
+/// Installs the tools that are missing. Needs python3 with venv.
 pub(crate) fn install() -> Result<()> {
     let purpose = "a collector for the tests of telemetry";
     python::install("collector", purpose, COLLECTOR, link_agent)?;
@@ -22,7 +22,7 @@ pub(crate) fn install() -> Result<()> {
     )
 }
 
-/// The package has the program in a directory that is named after the version of Python.
+/// Links to the program, whose directory in the package has the version of Python in its name.
 fn link_agent(root: &Path) -> Result<()> {
     let python = root.join("bin/python");
     let place = "import rotel, os; print(os.path.join(os.path.dirname(rotel.__file__), 'rotel-agent'))";

@@ -1,4 +1,4 @@
-//! `cargo xtask eval`: what detection finds in folders of labelled texts, and what it takes for an attack.
+//! `cargo xtask eval`: measures detection on folders of labelled texts.
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -9,7 +9,7 @@ use crate::{
     shell::{self, step},
 };
 
-/// Builds the measurement, with optimisation where the speed is to be believed, and runs it where it was asked for.
+/// Builds the measurement, with optimisation if its speed matters, and runs it in the current directory.
 pub(crate) fn run(options: &[OsString], is_release: bool) -> Result<ExitCode> {
     let mut cargo = shell::cargo();
     cargo.args(["build", "--locked", "--package", "mcpmon-eval"]);
@@ -20,7 +20,7 @@ pub(crate) fn run(options: &[OsString], is_release: bool) -> Result<ExitCode> {
     let profile = if is_release { "release" } else { "debug" };
     let program = shell::target().join(profile).join("mcpmon-eval");
     let mut measurement = shell::command(program);
-    // Folders are named from there.
+    // Folders on the command line are relative to that directory.
     measurement.args(options).current_dir(std::env::current_dir()?);
     run::exit_code_of(measurement)
 }

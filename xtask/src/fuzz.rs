@@ -14,8 +14,7 @@ use crate::{
     shell::{self, step},
 };
 
-/// The instrumentation from which libFuzzer learns coverage and comparisons. The stable compiler has it, as a
-/// pass of LLVM.
+/// The instrumentation for libFuzzer's coverage and comparisons. The stable compiler has it as a pass of LLVM.
 const INSTRUMENTATION: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -39,7 +38,7 @@ pub(crate) struct FuzzArgs {
     arguments: Vec<OsString>,
 }
 
-/// Builds with coverage, and runs. What is found, good and bad, is under `target/fuzz`.
+/// Builds with coverage, and runs a target. All findings are written to `target/fuzz`.
 pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
     packages::require_commands("libFuzzer, which is C++", &[("c++", "g++")])?;
     let sources = shell::repository().join("tests/fuzz");
@@ -66,9 +65,9 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
     shell::run(fuzz.args(&args.arguments))
 }
 
-/// The program that fuzzes.
+/// Builds the fuzz targets, and returns the command of the program.
 fn build(sources: &Path, output: &Path) -> Result<Command> {
-    // Named, so that build scripts are not instrumented.
+    // The target is named, so that build scripts are not instrumented.
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     step("build the fuzz targets", || {
         let mut build = shell::cargo();

@@ -1,4 +1,4 @@
-//! Everything a developer runs: `cargo xtask COMMAND`. One file per command.
+//! The commands for developers: `cargo xtask COMMAND`. One file for each command.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O shell")]
 
 mod bench;

@@ -1,4 +1,4 @@
-//! The distribution's packages: what is installed, what can be had, and how it is installed.
+//! The distribution's packages: which are installed, which are offered, and their installation.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ pub(crate) fn apt_exists() -> bool {
     shell::which("apt-get").is_some()
 }
 
-/// Those of `names` that are installed.
+/// Returns those of `names` that are installed.
 pub(crate) fn installed(names: &[&str]) -> BTreeSet<String> {
     let is_installed = |name: &&&str| {
         shell::ask(
@@ -47,21 +47,22 @@ pub(crate) fn lists_are_fresh() -> bool {
     LISTS_ARE_FRESH.load(Ordering::Relaxed)
 }
 
-/// Brings the package lists up to date; consent has been given.
+/// Updates the package lists; consent was given before.
 pub(crate) fn refresh() -> Result<()> {
     shell::run(&mut update())?;
     LISTS_ARE_FRESH.store(true, Ordering::Relaxed);
     Ok(())
 }
 
-/// `apt-get update`, as root.
+/// Returns the command `apt-get update`, run as root.
 pub(crate) fn update() -> Command {
     let mut update = shell::command("apt-get");
     update.args(["update", "--quiet"]);
     Privilege::current().elevate(update)
 }
 
-/// `apt-get install`, as root, of these packages and nothing that is merely recommended.
+/// Returns the command `apt-get install`, run as root, for these packages and their dependencies, but not recommended
+/// ones.
 pub(crate) fn install(names: &[String]) -> Command {
     let mut install = shell::command("apt-get");
     install
@@ -71,7 +72,7 @@ pub(crate) fn install(names: &[String]) -> Command {
     Privilege::current().elevate(install)
 }
 
-/// Installs the packages of those commands that are not there, asking once.
+/// Installs the packages of those commands that are missing, after asking once.
 ///
 /// # Errors
 /// As [`require`].
@@ -86,10 +87,10 @@ pub(crate) fn require_commands(purpose: &str, commands: &[(&str, &str)]) -> Resu
     require(purpose, &packages.into_iter().collect::<Vec<_>>())
 }
 
-/// Installs what is missing of `names`, asking once.
+/// Installs the missing packages of `names`, after asking once.
 ///
 /// # Errors
-/// [`Environment`] where there is no apt, or nobody may or can say yes.
+/// [`Environment`] if there is no apt, or no person can consent or the answer is no.
 pub(crate) fn require(purpose: &str, names: &[&str]) -> Result<()> {
     let present = installed(names);
     let missing: Vec<String> = names

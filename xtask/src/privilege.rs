@@ -1,4 +1,4 @@
-//! Root: who we are, how a command becomes root's, and the question that is asked once before that.
+//! Root privileges: those of this process, commands that need root, and the question before such commands.
 
 use std::{
     io::{BufRead as _, Write as _},
@@ -15,9 +15,9 @@ use crate::shell::{self, Environment, say};
 pub(crate) enum Privilege {
     /// The process is root.
     Root,
-    /// Through `sudo`.
+    /// It can use `sudo`.
     Sudo,
-    /// Not at all.
+    /// It has no way to become root.
     None,
 }
 
@@ -32,7 +32,7 @@ impl Privilege {
         }
     }
 
-    /// The same command as root's; the environment set on `command` is kept.
+    /// Returns the command to be run as root; the environment set on `command` is kept.
     pub(crate) fn elevate(self, command: Command) -> Command {
         if self == Self::Root {
             return command;
@@ -61,13 +61,13 @@ impl Privilege {
 /// The extent of a change to the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Adds something: root by login has consented already.
+    /// Adds something: a developer who logged in as root has consented already.
     Adds,
-    /// Removes something that is installed: somebody must say yes.
+    /// Removes something that is installed: a person must agree.
     Removes,
 }
 
-/// The state of consent: given, or to be asked for if somebody can answer.
+/// The state of consent: given, to be asked for, or impossible because no person can answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Consent {
     Given,
@@ -75,10 +75,10 @@ enum Consent {
     Impossible,
 }
 
-/// Shows what is about to run as root, and asks where somebody has to answer.
+/// Shows what is about to run as root, and asks if a person has to agree.
 ///
 /// # Errors
-/// [`Environment`] with the commands, where nobody can be asked or the answer is no.
+/// [`Environment`] with the commands, if no person can be asked or the answer is no.
 pub(crate) fn consent(purpose: &str, commands: &[Command], change: Change) -> Result<()> {
     let privilege = Privilege::current();
     let list: Vec<String> = commands
@@ -107,7 +107,7 @@ fn consent_of(privilege: Privilege, change: Change, unattended_sudo: bool, inter
     }
 }
 
-/// Puts a question; nothing but "y" or "yes" (or just Enter) is a yes.
+/// Asks a question. Only "y", "yes" or just Enter is a yes.
 fn yes(question: &str) -> Result<bool> {
     let mut stderr = std::io::stderr();
     write!(stderr, "{question} [Y/n] ")

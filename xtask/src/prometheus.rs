@@ -1,4 +1,4 @@
-//! Checks of what Prometheus reads: alert rules and the dashboard.
+//! Checks of the files for Prometheus and Grafana: alert rules and the dashboard.
 
 use anyhow::Result;
 

@@ -1,5 +1,5 @@
-//! Programs and libraries from PyPI for tests, each list in an environment of its own below `target/tools`: exact
-//! versions, installed once, again when the list changes.
+//! Programs and libraries from PyPI for tests, below `target/tools`. Each list has an environment: exact versions,
+//! installed once, and again if the list changes.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::shell::{self, repository, step};
 
-/// Installs the packages of `list` in `target/tools/NAME` where they are not there, and then does `finish`. Needs
+/// Installs the packages of `list` in `target/tools/NAME` if they are not installed, and then calls `finish`. Needs
 /// python3 with venv.
 pub(crate) fn install(
     name: &str,

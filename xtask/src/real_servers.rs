@@ -1,5 +1,5 @@
-//! Real MCP servers, SDKs, clients and agents for the end-to-end tests, in `target/real-servers`: exact versions, installed
-//! once, again when the list changes, so that no test needs the network.
+//! Real MCP servers, SDKs, clients and agents for the end-to-end tests, in `target/real-servers`: exact versions,
+//! installed once, and again if the list changes, so that no test needs the network.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{
 
 /// The directory of the lists and scripts.
 const SOURCES: &str = "tests/e2e/fixtures/real";
-/// Lists of packages: a change of one installs everything anew.
+/// Lists of packages: if one changes, everything is installed anew.
 const LISTS: [&str; 5] = [
     "package.json",
     "requirements.txt",
@@ -25,7 +25,7 @@ const LISTS: [&str; 5] = [
     "requirements-launchers.txt",
 ];
 
-/// Python environments: the directory, and the list of what is in it.
+/// Python environments: the directory, and the list of its packages.
 const PYTHON: [(&str, &str); 4] = [
     ("python", "requirements.txt"),
     ("python2", "requirements-v2.txt"),
@@ -33,12 +33,12 @@ const PYTHON: [(&str, &str); 4] = [
     ("python-launchers", "requirements-launchers.txt"),
 ];
 
-/// Installs the system packages that the installation needs; may ask.
+/// Installs the system packages that the installation needs; may ask for consent.
 pub(crate) fn prerequisites() -> Result<()> {
     packages::require("the Python environments of real servers", &["python3-venv"])
 }
 
-/// Installs what is not there, and puts the scripts beside it. Asks nothing, so that it can run beside other work.
+/// Installs what is missing, and copies the scripts. It asks nothing, so it can run in parallel with other work.
 pub(crate) fn install() -> Result<()> {
     step("real servers and SDKs for the end-to-end tests", || {
         let root = shell::target().join("real-servers");
@@ -57,7 +57,7 @@ pub(crate) fn install() -> Result<()> {
     })
 }
 
-/// All at once: they wait for the network more than they compute.
+/// Installs all in parallel, because most of the time is spent waiting for the network.
 fn install_all(root: &Path) -> Result<()> {
     std::thread::scope(|scope| {
         let python = |(directory, list): (&'static str, &'static str)| {
@@ -100,7 +100,7 @@ fn install_python(directory: &Path, list: &str) -> Result<()> {
     shell::run(pip.arg(source(list)))
 }
 
-/// Scripts for node find packages by where they lie themselves.
+/// Copies the scripts beside the packages, because node looks for packages from a script's own directory.
 fn copy_scripts(root: &Path) -> Result<()> {
     for entry in fs::read_dir(repository().join(SOURCES))? {
         let path = entry?.path();

@@ -1,4 +1,4 @@
-//! `cargo xtask redteam`: the suite of attacks and near misses as a table.
+//! `cargo xtask redteam`: runs the suite of attacks and near misses, and prints a table.
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -9,7 +9,7 @@ use crate::{
     shell::{self, step},
 };
 
-/// Builds mcpmon and the suite, and runs it; its exit status says whether every case holds.
+/// Builds mcpmon and the suite, and runs it. The exit status shows whether every case has its expected outcome.
 pub(crate) fn run(options: &[OsString]) -> Result<ExitCode> {
     run::build()?;
     step("build the suite", || {

@@ -1,4 +1,5 @@
-//! `cargo xtask rules`: the pages of `docs/rules`, one for each rule that reads texts, made of `crates/detect/rules`.
+//! `cargo xtask rules`: writes the pages of `docs/rules`, one for each rule that reads texts, from
+//! `crates/detect/rules`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +12,7 @@ use serde::Deserialize;
 
 use crate::shell;
 
-/// The files with rules, and what each is about.
+/// The files with rules, and the subject of each.
 const SOURCES: [Source; 2] = [
     Source {
         file: "definitions.toml",
@@ -31,7 +32,7 @@ struct Source {
     file: &'static str,
     /// The texts that its rules read.
     texts: &'static str,
-    /// The consequence of `act`.
+    /// The consequence of the outcome `act`.
     act: &'static str,
 }
 
@@ -41,7 +42,7 @@ struct RuleFile {
     rule: Vec<Rule>,
 }
 
-/// An entry of a rule file, as far as a page tells of it.
+/// The fields of an entry in a rule file that a page shows.
 #[derive(Debug, Deserialize)]
 struct Rule {
     id: String,
@@ -92,7 +93,7 @@ struct InventoryFile {
     rule: Vec<InventoryRule>,
 }
 
-/// A rule over what is configured and installed, as far as a page tells of it.
+/// The fields of a rule about configuration and installation that a page shows.
 #[derive(Debug, Deserialize)]
 struct InventoryRule {
     id: String,
@@ -149,7 +150,7 @@ fn inventory(index: &mut String, pages: &mut BTreeMap<String, String>) -> Result
     Ok(())
 }
 
-/// Writes the pages, and removes those of rules that are no more.
+/// Writes the pages, and removes those of rules that do not exist any more.
 pub(crate) fn run() -> Result<()> {
     let folder = folder();
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -168,7 +169,7 @@ fn folder() -> PathBuf {
     shell::repository().join("docs/rules")
 }
 
-/// The names of the pages that there are.
+/// Returns the names of the existing pages.
 fn written() -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(folder())? {
@@ -177,7 +178,7 @@ fn written() -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Makes every page, by its file name.
+/// Returns every page, by its file name.
 fn pages() -> Result<BTreeMap<String, String>> {
     let mut pages = BTreeMap::new();
     let mut index = "# Rules that read texts\n\nMade of `crates/detect/rules` by `cargo xtask rules`; change the rules, not these pages. How texts are read, what\nfollows, and rules of your own: [detection.md](../detection.md).\n".to_owned();
@@ -258,7 +259,7 @@ fn if_it_is_wrong(rule: &Rule, source: &Source) -> String {
     )
 }
 
-/// A text in a block of its own; characters that nobody sees are written as escapes.
+/// Formats a text as a block, with invisible characters as escapes.
 fn quoted(text: &str) -> String {
     let shown: String = text
         .chars()

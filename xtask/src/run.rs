@@ -1,4 +1,4 @@
-//! `cargo xtask run -- ARGS`: builds mcpmon and runs it, as root only where the command needs root.
+//! `cargo xtask run -- ARGS`: builds mcpmon and runs it, as root only if the command needs root.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -17,7 +17,7 @@ use crate::{
 /// Commands of mcpmon that load kernel programs.
 const PRIVILEGED: [&str; 2] = ["daemon", "doctor"];
 
-/// Runs mcpmon with `arguments` and passes its exit status on.
+/// Runs mcpmon with `arguments`, and returns its exit status.
 pub(crate) fn run(arguments: &[OsString]) -> Result<ExitCode> {
     let binary = build()?;
     let mut mcpmon = Command::new(binary);
@@ -29,10 +29,10 @@ pub(crate) fn run(arguments: &[OsString]) -> Result<ExitCode> {
     }
 }
 
-/// Runs a command as root, and passes its exit status on.
+/// Runs a command as root, and returns its exit status.
 ///
 /// # Errors
-/// [`Environment`] where this process is not root and there is no sudo.
+/// [`Environment`] if this process is not root and there is no sudo.
 pub(crate) fn as_root(command: Command) -> Result<ExitCode> {
     match Privilege::current() {
         Privilege::None => {
@@ -65,7 +65,8 @@ pub(crate) fn build() -> Result<PathBuf> {
     Ok(shell::target().join("debug/mcpmon"))
 }
 
-/// The first word that is no option is the command; the values of global options are passed with `=`.
+/// Returns whether the command needs root. It is the first word that is no option; values of global options are
+/// attached with `=`.
 fn needs_root(arguments: &[OsString]) -> bool {
     let is_option = |argument: &&OsString| argument.as_encoded_bytes().starts_with(b"-");
     let asks_only = arguments

@@ -1,4 +1,4 @@
-//! Helpers of every command: headings with timing, commands printed before they run, and the repository's
+//! Helpers of all commands: headings with timing, commands that are printed before they run, and the repository's
 //! directory.
 
 use std::{
@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// The machine lacks something: exit 3, and the message says the remedy.
+/// The machine lacks something: exit status 3, and the message contains the remedy.
 #[derive(Debug)]
 pub(crate) struct Environment(pub(crate) String);
 
@@ -32,22 +32,22 @@ pub(crate) fn repository() -> &'static Path {
         .expect("xtask lies in the repository's root")
 }
 
-/// The build directory, which Cargo may have been told to put elsewhere.
+/// Returns the build directory, which Cargo may have been told to put elsewhere.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
 }
 
-/// The directory of Cargo, where the sources of all crates lie.
+/// Returns Cargo's home directory, which contains the sources of all dependencies.
 pub(crate) fn cargo_home() -> Result<PathBuf> {
     let named = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
     named.or_else(home).context("neither CARGO_HOME nor HOME is set")
 }
 
-/// Makes sure that Rust has a standard library for a target, from rustup where it is not there.
+/// Makes sure that Rust's standard library for a target is installed, with rustup if necessary.
 ///
 /// # Errors
-/// Says that there is none.
+/// Returns the reason if there is none.
 pub(crate) fn standard_library(target: &str) -> Result<(), String> {
     let library = || {
         let path = ask("rustc", &["--print", "target-libdir", "--target", target]);
@@ -65,29 +65,29 @@ pub(crate) fn standard_library(target: &str) -> Result<(), String> {
     ))
 }
 
-/// Returns whether this is a continuous-integration run, where what cannot run fails.
+/// Returns whether this is a continuous-integration run, in which what cannot run fails.
 pub(crate) fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false" && value != "0")
 }
 
-/// Returns whether somebody is there to answer a question.
+/// Returns whether a person can answer a question.
 pub(crate) fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Tells the developer one thing, on stderr.
+/// Prints a message to the developer, on standard error.
 #[expect(clippy::print_stderr, reason = "the one place where xtask prints progress")]
 pub(crate) fn say(message: impl Display) {
     eprintln!("{message}");
 }
 
-/// Prints data, on stdout.
+/// Prints data, on standard output.
 #[expect(clippy::print_stdout, reason = "the one place where xtask prints data")]
 pub(crate) fn print(data: impl Display) {
     println!("{data}");
 }
 
-/// Does `work` under a heading, and says how long it took.
+/// Does `work` under a heading, and prints how long it took.
 pub(crate) fn step<T>(title: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     say(format_args!("\n=== {title}"));
     let start = Instant::now();
@@ -99,24 +99,24 @@ pub(crate) fn step<T>(title: &str, work: impl FnOnce() -> Result<T>) -> Result<T
     Ok(done)
 }
 
-/// Returns the result of a thread; a panic is passed on.
+/// Returns the result of a thread, or passes on its panic.
 pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// A command that runs in the repository's root.
+/// Makes a command that runs in the repository's root.
 pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir(repository());
     command
 }
 
-/// The Cargo that runs this xtask.
+/// Returns a command for the Cargo that runs this xtask.
 pub(crate) fn cargo() -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Prints a command, runs it, and fails if it does.
+/// Prints a command and runs it. Returns an error if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     say(format_args!("$ {}", shown(command)));
     let status = command
@@ -141,7 +141,7 @@ pub(crate) fn ask(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> O
         .then(|| String::from_utf8_lossy(&stdout).into_owned())
 }
 
-/// The first executable of this name on `PATH`.
+/// Returns the first file of this name on `PATH`.
 pub(crate) fn which(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
@@ -149,7 +149,7 @@ pub(crate) fn which(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The command as one could type it.
+/// Formats a command in the form in which it can be typed.
 pub(crate) fn shown(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         let value = value?.to_string_lossy().replace('\u{1f}', " ");

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test, on a machine that has nothing but Rust and apt to begin with.
+//! `cargo xtask test`: runs every test, on a machine that needs only Rust and apt to begin with.
 
 use std::{collections::BTreeSet, process::Command, thread};
 
@@ -14,13 +14,13 @@ use crate::{
     vm::{self, VmArgs},
 };
 
-/// The packages whose integration tests load kernel programs: alone, and as the built program does.
+/// The packages whose integration tests load kernel programs: directly, and with the built program.
 const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
 
-/// The package whose integration tests run the built program, as anyone.
+/// The package whose integration tests run the built program without root.
 const RED_TEAM: &str = "mcpmon-redteam";
 
-/// Commands that the end-to-end tests start, and Debian's packages that have them.
+/// Commands that the end-to-end tests start, and the Debian packages that contain them.
 const USED: [(&str, &str); 13] = [
     ("bash", "bash"),
     ("bwrap", "bubblewrap"),
@@ -52,15 +52,15 @@ pub(crate) fn run() -> Result<()> {
         shell::join(servers)
     })?;
     step("the programs that the end-to-end tests run", || {
-        // Without the other packages, whose features are not those of a release.
+        // Built without the other packages, whose features differ from those of a release.
         let programs = ["--package", "mcpmon", "--package", "mcpmon-conformant-server"];
         shell::run(shell::cargo().args(["build", "--locked"]).args(programs))
     })?;
     thread::scope(|scope| {
-        // The tests on this host wait more than they compute, and an emulator only computes.
+        // The tests on this host mostly wait, and an emulator only computes.
         let lab = scope.spawn(|| step("kernel tests on other kernels", other_kernels));
         let here = on_this_host(&tests);
-        // Either may fail, and neither hides the other.
+        // Both may fail; each failure is reported.
         match (here, shell::join(lab)) {
             (Err(here), Err(lab)) => Err(here.context(format!("{lab:#}; and also"))),
             (here, lab) => here.and(lab),
@@ -85,8 +85,8 @@ fn unit_tests(tests: &IntegrationTests) -> Result<()> {
     shell::run(cargo_test().arg("--doc"))
 }
 
-/// A run of tests that are selected by their names, not by their packages: Cargo would build what several packages depend on
-/// once more for each selection of packages, with fewer features.
+/// Makes a test run of the whole workspace. Tests are selected by their names, not by their packages: for each
+/// selection of packages Cargo would build their common dependencies again, with fewer features.
 fn cargo_test() -> Command {
     let mut cargo = shell::cargo();
     cargo.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
@@ -94,7 +94,7 @@ fn cargo_test() -> Command {
     cargo
 }
 
-/// The integration tests of the workspace, as Cargo tells them.
+/// The integration tests of the workspace, from Cargo's metadata.
 #[derive(Debug, Deserialize)]
 struct IntegrationTests {
     packages: Vec<Package>,
@@ -129,8 +129,8 @@ impl IntegrationTests {
         Ok(found)
     }
 
-    /// Names select the tests of a run: two of one name would run where one of them does not belong. Examples and benches would
-    /// not run at all.
+    /// Checks the names of tests. Names select the tests of a run, so a test with the name of another would run in the
+    /// wrong one. Examples and benches would not run at all.
     fn check(&self) -> Result<()> {
         let mut names = BTreeSet::new();
         for name in self.of(|_| true).filter(|argument| *argument != "--test") {
@@ -159,7 +159,7 @@ impl IntegrationTests {
         Ok(())
     }
 
-    /// The arguments that select those of some packages.
+    /// Returns the arguments that select the integration tests of some packages.
     fn of(&self, package: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
         self.packages
             .iter()
@@ -170,12 +170,12 @@ impl IntegrationTests {
     }
 }
 
-/// As root. Where that cannot be had, CI fails and everyone else is told why it was skipped.
+/// Runs the demo as a test. If it cannot run, CI fails; elsewhere the reason is printed.
 fn demo() -> Result<()> {
     skipped_outside_ci(demo::test())
 }
 
-/// In QEMU. Where that cannot be had, CI fails and everyone else is told why it was skipped.
+/// Runs the kernel tests in QEMU. If they cannot run, CI fails; elsewhere the reason is printed.
 fn other_kernels() -> Result<()> {
     let usual = VmArgs::default();
     skipped_outside_ci(vm::prepare(&usual).and_then(|lab| vm::boot_each(&usual, &lab)))
@@ -191,10 +191,10 @@ fn skipped_outside_ci(outcome: Result<()>) -> Result<()> {
     }
 }
 
-/// As root where that can be had. Without, the tests say themselves why they are skipped, and fail under CI.
+/// Runs tests as root if possible. Without root, the tests print why they are skipped, and fail in CI.
 fn root_tests(tests: &IntegrationTests) -> Result<()> {
     let mut units = cargo_test();
-    // What is ignored elsewhere needs root.
+    // Tests that are ignored elsewhere need root.
     units.args(["--lib", "--bins", "--", "--ignored"]);
     let mut cargo = cargo_test();
     cargo.args(tests.of(|package| ROOT_TESTS.contains(&package)));
@@ -208,7 +208,7 @@ fn root_tests(tests: &IntegrationTests) -> Result<()> {
     shell::run(&mut cargo)
 }
 
-/// The variable that names what Cargo starts every test binary of this host through.
+/// Returns the variable with the program through which Cargo starts every test binary of this host.
 fn runner_variable() -> String {
     let host = format!("{}_unknown_linux_gnu", std::env::consts::ARCH);
     format!("CARGO_TARGET_{}_RUNNER", host.to_ascii_uppercase())

@@ -1,4 +1,5 @@
-//! Programs of the distribution, unpacked beside the build: installed, they would run as services of this host.
+//! Programs of the distribution, unpacked in the build directory: installed packages would run as services of this
+//! host.
 
 use std::{fs, path::PathBuf};
 
@@ -14,7 +15,7 @@ use crate::{
 pub(crate) struct UnpackedPackage {
     name: &'static str,
     program: &'static str,
-    /// The tests that need it.
+    /// The subject of the tests that need it.
     subject: &'static str,
 }
 
@@ -25,7 +26,7 @@ pub(crate) const PROMETHEUS: UnpackedPackage = UnpackedPackage {
     subject: "metrics",
 };
 
-/// The end of TLS before a collector.
+/// nginx, which terminates TLS in front of a collector.
 pub(crate) const NGINX: UnpackedPackage = UnpackedPackage {
     name: "nginx",
     program: "usr/sbin/nginx",
@@ -33,10 +34,10 @@ pub(crate) const NGINX: UnpackedPackage = UnpackedPackage {
 };
 
 impl UnpackedPackage {
-    /// Unpacks it where that was not done, and returns its root.
+    /// Unpacks the package if that was not done before, and returns its root.
     ///
     /// # Errors
-    /// [`Environment`] where there is no apt.
+    /// [`Environment`] if there is no apt.
     pub(crate) fn unpack(self) -> Result<PathBuf> {
         let Self {
             name,

@@ -38,7 +38,7 @@ pub(super) enum Form {
     Json,
 }
 
-/// Whether lines are colored.
+/// The coloring of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paint {
     Plain,

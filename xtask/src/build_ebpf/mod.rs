@@ -1,8 +1,8 @@
-//! `cargo xtask build-ebpf`: prepares whatever the build of the kernel programs needs, and builds them.
+//! `cargo xtask build-ebpf`: prepares the compiler and linker for the kernel programs, and builds these.
 //!
-//! The object lands in `target/bpf/mcpmon-ebpf`, where `crates/kernel/build.rs` looks for it, and those of the tap and for DNS beside it.
-//! Nothing is done where the sources and the compiler are those of the last build, or where `MCPMON_BPF_OBJECT` names a
-//! prebuilt object.
+//! The object is written to `target/bpf/mcpmon-ebpf`, where `crates/kernel/build.rs` looks for it; those of the tap and
+//! for DNS are beside it. Nothing is done if the sources and the compiler have not changed since the last build, or if
+//! `MCPMON_BPF_OBJECT` names a prebuilt object.
 
 mod object;
 mod plan;
@@ -23,16 +23,16 @@ use crate::shell::{self, Environment, say, step};
 
 const TARGET: &str = "bpfel-unknown-none";
 
-/// Names a prebuilt object, which is used instead of building one.
+/// The variable that names a prebuilt object, which is used instead of building one.
 const PREBUILT: &str = "MCPMON_BPF_OBJECT";
 
-/// The feature of the kernel programs that has them log.
+/// The feature of the kernel programs with which they log.
 const KERNEL_LOG: &str = "kernel-log";
 
 /// The map of that log in an object.
 const LOG_MAP: &[u8] = b"AYA_LOGS";
 
-/// The names of the objects of the tap and for DNS, which lie beside the first one.
+/// The names of the objects of the tap and for DNS, which are beside the first one.
 const OTHERS: [&str; 2] = ["mcpmon-tap", "mcpmon-dns"];
 
 /// Options of a build for developers.
@@ -43,12 +43,12 @@ pub(crate) struct BuildOptions {
     kernel_log: bool,
 }
 
-/// Makes sure that there is an up-to-date object, and returns where it is.
+/// Makes sure that there is an up-to-date object, and returns its path.
 pub(crate) fn run() -> Result<PathBuf> {
     run_with(BuildOptions::default())
 }
 
-/// The same for a developer.
+/// Does the same with options for developers.
 pub(crate) fn run_with(options: BuildOptions) -> Result<PathBuf> {
     if let Some(prebuilt) = std::env::var_os(PREBUILT).map(PathBuf::from) {
         say(format_args!(
@@ -83,7 +83,7 @@ pub(crate) fn run_with(options: BuildOptions) -> Result<PathBuf> {
     Ok(object)
 }
 
-/// Builds those of a copy of the repository, all of them, with results in another directory.
+/// Builds all objects of a copy of the repository, with the results in another directory.
 pub(crate) fn anew(copy: &Path, directory: &Path) -> Result<PathBuf> {
     if std::env::var_os(PREBUILT).is_some() {
         return run();
@@ -98,7 +98,7 @@ pub(crate) fn anew(copy: &Path, directory: &Path) -> Result<PathBuf> {
     })
 }
 
-/// The sources of the kernel programs, and the directory of what is built from them.
+/// The sources of the kernel programs, and the directory for the build results.
 #[derive(Clone, Debug)]
 struct Tree<'a> {
     sources: &'a Path,
@@ -140,8 +140,8 @@ fn build(toolchain: &Toolchain, tree: Tree<'_>, options: BuildOptions) -> Result
     Ok(built)
 }
 
-/// The options of every Cargo command on the eBPF crate, without the directories of this machine in the result. What is unstable
-/// holds for this one child only.
+/// Sets the options of every Cargo command on the eBPF crate, so that the result contains no directories of this
+/// machine. Unstable features are enabled for this child process only.
 fn configure(cargo: &mut Command, Toolchain { compiler, linker }: &Toolchain, tree: &Tree<'_>) -> Result<()> {
     let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
     let flags = [
@@ -172,7 +172,7 @@ fn configure(cargo: &mut Command, Toolchain { compiler, linker }: &Toolchain, tr
         .env("CARGO", compiler.bin.join("cargo"))
         .env("RUSTC", compiler.bin.join("rustc"))
         .env("RUSTC_BOOTSTRAP", "1")
-        // Incremental code is divided otherwise, and the kernel verifies what this division gives.
+        // Incremental compilation divides code differently, and what the kernel verifies depends on the division.
         .env("CARGO_INCREMENTAL", "0")
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
         .env_remove("RUSTC_WRAPPER")
@@ -181,14 +181,16 @@ fn configure(cargo: &mut Command, Toolchain { compiler, linker }: &Toolchain, tr
     Ok(())
 }
 
-/// The first object, and the others beside it.
+/// Returns the first object, and the others beside it.
 fn all(object: &Path) -> impl Iterator<Item = PathBuf> {
     let others = OTHERS.map(|name| object.with_file_name(name));
     [object.to_owned()].into_iter().chain(others)
 }
 
+/// Checks that no object was built for developers, because a release must have no log.
+///
 /// # Errors
-/// If one of the objects was built for developers: a log is no part of a release.
+/// Returns an error if one was.
 pub(crate) fn check_release(object: &Path) -> Result<()> {
     for object in all(object) {
         let bytes = fs::read(&object).with_context(|| format!("could not read {}", object.display()))?;

@@ -9,8 +9,10 @@ const EM_BPF: u16 = 247;
 /// --btf`.
 const REQUIRED: [&str; 4] = [".BTF", ".BTF.ext", "license", "maps"];
 
+/// Checks that this is a 64-bit little-endian BPF object with all required sections.
+///
 /// # Errors
-/// If this is no 64-bit little-endian BPF object, or lacks a section; the message names it.
+/// Returns an error if it is not, or lacks a section; the message names the section.
 pub(super) fn check(object: &[u8]) -> Result<()> {
     let sections = sections(object).context("not a well-formed ELF object")?;
     let missing: Vec<&str> = REQUIRED
@@ -27,7 +29,7 @@ pub(super) fn check(object: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The names of all sections; `None` where the file ends early.
+/// Returns the names of all sections, or an error if the file ends early.
 fn sections(object: &[u8]) -> Result<Vec<Vec<u8>>> {
     if !object.starts_with(b"\x7fELF\x02\x01") {
         bail!("no 64-bit little-endian ELF header");
@@ -78,7 +80,7 @@ fn field<const N: usize>(object: &[u8], offset: u64) -> Result<[u8; N]> {
 mod tests {
     use super::*;
 
-    /// An object that has these sections and nothing in them.
+    /// Makes an object with these empty sections.
     fn object(machine: u16, names: &[&str]) -> Vec<u8> {
         let mut strings = Vec::new();
         let mut headers = Vec::new();

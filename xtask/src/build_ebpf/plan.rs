@@ -1,12 +1,12 @@
-//! Chooses compiler, LLVM and linker together, from what was found on the machine. Does nothing itself.
+//! The choice of compiler, LLVM and linker, from what was found on the machine. Nothing is run here.
 
 use std::{collections::BTreeSet, fmt, ops::RangeInclusive, path::PathBuf};
 
-/// The nightly that is fetched where rustup can: a fixed one, because a later one may come with an LLVM that no
-/// released linker knows.
+/// The nightly that is fetched with rustup: a fixed one, because a later one may contain an LLVM that no released
+/// linker supports.
 pub(super) const NIGHTLY: &str = "nightly-2026-05-20";
 
-/// The distribution's compiler with its sources; LLVM's package is added to these.
+/// The distribution's compiler with its sources; the package of LLVM is added to these.
 pub(super) const DISTRIBUTION: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
 /// The packages that cannot be installed beside [`DISTRIBUTION`].
@@ -20,7 +20,7 @@ pub(super) struct Release {
     source: LlvmSource,
 }
 
-/// The source of a linker's LLVM.
+/// The origin of a linker's LLVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LlvmSource {
     /// The distribution's `llvm-N-dev`, at build and run time.
@@ -43,7 +43,7 @@ static RELEASES: [Release; 2] = [
     },
 ];
 
-/// A compiler version, as `rust-version` gives it.
+/// A compiler version, in the form of `rust-version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version(pub(super) u32, pub(super) u32);
 
@@ -73,7 +73,7 @@ pub(super) enum Sources {
     Absent,
 }
 
-/// The remaining uses of rustup.
+/// The remaining options with rustup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rustup {
     /// Rustup is installed and has not been asked to fetch anything yet.
@@ -87,7 +87,7 @@ pub(super) enum Rustup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Distribution {
     Installed(Compiler),
-    /// In the package lists: its version and its LLVM's major.
+    /// It is in the package lists, with this version and this LLVM.
     Offered {
         version: Version,
         llvm: u32,
@@ -95,10 +95,10 @@ pub(super) enum Distribution {
     Absent,
 }
 
-/// All that the choice depends on.
+/// The findings that the choice depends on.
 #[derive(Clone, Debug)]
 pub(super) struct Probes {
-    /// The least compiler that the workspace accepts.
+    /// The oldest compiler that the workspace accepts.
     pub(super) minimum: Version,
     pub(super) nightlies: Vec<Compiler>,
     pub(super) rustup: Rustup,
@@ -114,11 +114,11 @@ pub(super) struct Probes {
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Everything but the linker is there.
+    /// Everything but the linker is installed.
     Build(Toolchain),
-    /// Let rustup fetch [`NIGHTLY`], then look again.
+    /// Let rustup fetch [`NIGHTLY`], then probe again.
     FetchNightly,
-    /// Install these packages, then look again.
+    /// Install these packages, then probe again.
     InstallPackages {
         packages: Vec<String>,
         replaces: BTreeSet<String>,
@@ -141,7 +141,7 @@ pub(super) struct Linker {
 }
 
 impl Linker {
-    /// The feature that selects its LLVM.
+    /// Returns the feature that selects its LLVM.
     pub(super) fn feature(self) -> String {
         match self.source {
             LlvmSource::Package => format!("llvm-{}", self.llvm),
@@ -154,8 +154,8 @@ impl Linker {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NoPlan(pub(super) Vec<String>);
 
-/// The first of these that fits: a nightly that is here, the distribution's compiler that is here, a nightly to
-/// fetch (needs no root), packages to install.
+/// Chooses the first of these that fits: an installed nightly, the distribution's installed compiler, a nightly to be
+/// fetched (needs no root), packages to be installed.
 pub(super) fn choose(probes: &Probes) -> Result<Plan, NoPlan> {
     let distribution = match &probes.distribution {
         Distribution::Installed(compiler) => Some(compiler),
@@ -228,7 +228,7 @@ fn linker(compiler: &Compiler, probes: &Probes) -> Result<Linker, String> {
     })
 }
 
-/// The distribution's trio, completed by the LLVM that its compiler is linked to.
+/// Returns the distribution's three packages, and the LLVM that its compiler is linked to.
 fn packages(probes: &Probes) -> Result<Vec<String>, String> {
     let (version, llvm) = match &probes.distribution {
         Distribution::Installed(compiler) => (compiler.version, compiler.llvm),

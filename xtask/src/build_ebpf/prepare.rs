@@ -1,4 +1,4 @@
-//! Carries a plan out, one step at a time, and looks again after each: rustup, apt, `cargo install`.
+//! Execution of a plan, one step at a time, with another probe after each: rustup, apt, `cargo install`.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -14,10 +14,10 @@ use crate::{
     shell::{self, Environment, say, step},
 };
 
-/// A compiler with its sources and a linker for its LLVM; what is missing is installed.
+/// Returns a compiler with its sources and a linker for its LLVM; missing parts are installed.
 ///
 /// # Errors
-/// [`Environment`] where no compiler, LLVM and linker fit together, or nobody can agree to apt.
+/// [`Environment`] if no compiler, LLVM and linker fit together, or no person can agree to apt.
 pub(super) fn toolchain() -> Result<Toolchain> {
     let mut rustup = None;
     let mut packages = Packages::default();
@@ -34,7 +34,7 @@ pub(super) fn toolchain() -> Result<Toolchain> {
                         "{error:#}; trying the distribution's packages instead"
                     ));
                 }
-                // Whether it worked shows in the next probe; it is not tried twice.
+                // The next probe shows whether this worked; it is not tried again.
                 rustup = Some(Rustup::CannotFetch);
             }
             Ok(Plan::InstallPackages {
@@ -52,7 +52,7 @@ pub(super) fn linker_path(linker: Linker) -> PathBuf {
     root(linker).join("bin/bpf-linker")
 }
 
-/// Makes sure that the compiler has its clippy.
+/// Makes sure that the compiler's clippy is installed.
 pub(super) fn clippy(compiler: &Compiler) -> Result<()> {
     if compiler.bin.join("cargo-clippy").exists() {
         return Ok(());
@@ -86,8 +86,8 @@ enum Packages {
 }
 
 impl Packages {
-    /// One step: asks with the names known so far, brings the lists up to date (which may bring a newer compiler
-    /// with another LLVM, hence other names), then installs.
+    /// Does one step: asks for consent with the names known so far; then updates the package lists (which may bring a
+    /// newer compiler with another LLVM, hence other names); then installs.
     fn install(&mut self, names: &[String], replaces: &BTreeSet<String>) -> Result<()> {
         match self {
             Self::Unasked => {

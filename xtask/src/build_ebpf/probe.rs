@@ -1,4 +1,4 @@
-//! Looks at the machine: compilers, their LLVM, and the packages that could complete them.
+//! Probes of the machine: compilers, their LLVM, and the packages that could complete them.
 
 use std::{
     collections::BTreeSet,
@@ -10,7 +10,7 @@ use super::plan::{
 };
 use crate::{packages, shell};
 
-/// Everything [`choose`](super::plan::choose) wants to know; `rustup` as far as it is known from an attempt.
+/// Collects the findings for [`choose`](super::plan::choose); `rustup` is what an attempt to use it showed.
 pub(super) fn probe(rustup: Option<Rustup>) -> Probes {
     let present = if shell::which("rustup").is_some() {
         Rustup::Untried
@@ -76,8 +76,7 @@ fn nightly(toolchain: &str) -> Option<Compiler> {
     compiler(toolchain, Path::new(rustc.trim()).parent()?)
 }
 
-/// Returns whether an installed toolchain (`nightly-x86_64-unknown-linux-gnu`) is the one asked for
-/// (`nightly`).
+/// Returns whether an installed toolchain (`nightly-x86_64-unknown-linux-gnu`) is the wanted one (`nightly`).
 fn is_toolchain(installed: &str, wanted: &str) -> bool {
     let rest = installed
         .strip_prefix(wanted)
@@ -132,7 +131,7 @@ fn compiler(name: &str, bin: &Path) -> Option<Compiler> {
     })
 }
 
-/// The LLVM that the compiler's own library depends on, out of a recursive `apt-cache depends`.
+/// Returns the LLVM on which the compiler's own library depends, from the output of a recursive `apt-cache depends`.
 fn llvm_of_closure(closure: &str) -> Option<u32> {
     let mut of_the_compiler = false;
     for line in closure.lines() {

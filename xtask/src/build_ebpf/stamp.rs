@@ -1,4 +1,4 @@
-//! The stamp that tells whether the object was built from these sources by this compiler.
+//! The stamp of an object: the sources and the compiler from which it was built.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use super::{BuildOptions, KERNEL_LOG, plan::NIGHTLY, probe};
 /// The inputs of the object, relative to the repository.
 const INPUTS: [&str; 4] = ["Cargo.lock", "Cargo.toml", "mcpmon-common", "mcpmon-ebpf"];
 
-/// One digest over all inputs: paths and contents, and what was asked for.
+/// Returns one digest of all inputs: paths, contents and options.
 pub(super) fn inputs(repository: &Path, options: BuildOptions) -> Result<Digest> {
     let mut files = Vec::new();
     for input in INPUTS {
@@ -32,7 +32,7 @@ pub(super) fn inputs(repository: &Path, options: BuildOptions) -> Result<Digest>
     Ok(Digest::of(manifest.as_bytes()))
 }
 
-/// Returns whether the object was built from `inputs`, by a compiler that is still the same.
+/// Returns whether the object was built from `inputs`, by a compiler that has not changed.
 pub(super) fn is_current(object: &Path, inputs: &Digest) -> bool {
     let Ok(written) = fs::read_to_string(path(object)) else {
         return false;
@@ -43,7 +43,7 @@ pub(super) fn is_current(object: &Path, inputs: &Digest) -> bool {
         .is_some_and(|now| now == written)
 }
 
-/// Records what the object was built from and by.
+/// Writes the stamp for an object.
 pub(super) fn write(object: &Path, inputs: &Digest, bin: &Path) -> Result<()> {
     let text = text(inputs, bin).context("the compiler that has just been used cannot be run")?;
     fs::write(path(object), text).context("could not write the stamp of the object")

@@ -1,4 +1,4 @@
-//! Just enough of an MCP client: a handshake over stdio, and one over HTTP.
+//! A minimal MCP client: one handshake over stdio, and one over HTTP.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
@@ -10,11 +10,11 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-/// The longest time for a server's answer.
+/// The longest wait for a server's answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest answer that is read, bytes.
 const MAX_ANSWER: u64 = 4 << 20;
-/// The longest time for one attempt to connect.
+/// The time limit of one attempt to connect.
 const ATTEMPT: Duration = Duration::from_secs(2);
 
 /// An open conversation with a server, which ends when this is dropped.
@@ -52,7 +52,7 @@ pub(super) fn over_stdio(server: &mut Child) -> Result<Session> {
     })
 }
 
-/// The answer with this id; notifications and requests of the server's are passed over.
+/// Returns the answer with this id. Notifications and requests of the server are skipped.
 fn answer(lines: &mut impl io::BufRead, id: u64) -> Result<Value> {
     for line in lines.lines() {
         let line = line.context("the server's output cannot be read")?;
@@ -89,7 +89,7 @@ pub(super) fn over_http(address: SocketAddr) -> Result<String> {
     Ok(status.trim().to_owned())
 }
 
-/// One attempt to connect.
+/// Makes one attempt to connect.
 pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     TcpStream::connect_timeout(&address, ATTEMPT)
 }

@@ -1,4 +1,4 @@
-//! The daemon of the demo: on a policy, a store and a socket of its own.
+//! The daemon of the demo, with its own policy, store and socket.
 
 use std::{
     fs,
@@ -17,9 +17,9 @@ use super::{
 };
 use crate::shell;
 
-/// The longest time until an event is stored.
+/// The longest wait until an event is stored.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The directory for state in the kernel, until the demo takes it away.
+/// The directory for state in the kernel; the demo removes it at its end.
 const BPFFS: &str = "/sys/fs/bpf/mcpmon-demo";
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -32,7 +32,7 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it, and returns once it enforces.
+    /// Starts the daemon, and returns when it enforces.
     pub(super) fn start(scratch: &Path, undo: &Undo) -> Result<Self> {
         let daemon = Self {
             policy: scratch.join("policy.yaml"),
@@ -63,7 +63,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Waits until connections to all of these are stored.
+    /// Waits until connections to all of these addresses are stored.
     pub(super) fn wait_for(&self, addresses: &[Ipv4Addr]) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -85,7 +85,7 @@ impl Daemon {
         }
     }
 
-    /// Prints a listing as the user sees it.
+    /// Prints a listing as a user sees it.
     pub(super) fn show(&self, listing: &str) -> Result<()> {
         let status = self.asking(listing).status().context("could not run mcpmon")?;
         if !status.success() {
@@ -94,7 +94,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// The same listings as JSON.
+    /// Returns the listings as JSON.
     pub(super) fn listings(&self) -> Result<Listings> {
         let listed = |listing: &str| {
             let output = self

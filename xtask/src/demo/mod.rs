@@ -1,5 +1,5 @@
-//! `cargo xtask demo`: a real MCP server is launched, hashed and connected to, and a denied address is refused by the
-//! kernel. Everything that it makes is taken away again, on Ctrl-C and on failure too.
+//! `cargo xtask demo`: launches, hashes and connects to a real MCP server, and has the kernel refuse a denied address.
+//! Everything that it makes is removed again, on Ctrl-C and on failure too.
 
 mod client;
 mod daemon;
@@ -54,10 +54,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     run::as_root(prepare(options, &directory)?)
 }
 
-/// Plays the scene as a test: fails where it shows anything else than it is there to show.
+/// Plays the scene as a test, which fails if the scene shows anything unexpected.
 ///
 /// # Errors
-/// [`shell::Environment`] where it cannot be played on this machine.
+/// [`shell::Environment`] if it cannot be played on this machine.
 pub(crate) fn test() -> Result<()> {
     let options = Options {
         runtime: None,
@@ -67,7 +67,7 @@ pub(crate) fn test() -> Result<()> {
     shell::run(&mut Privilege::current().elevate(scene))
 }
 
-/// Checks, builds and fetches; returns the scene, which root plays.
+/// Checks, builds and fetches. Returns the command that plays the scene as root.
 fn prepare(options: &Options, directory: &Path) -> Result<Command> {
     let runtime = prerequisites::check(options.runtime)?;
     run::build()?;
@@ -137,8 +137,8 @@ fn play(runtime: Runtime, directory: &Path, undo: &Undo) -> Result<()> {
     Ok(())
 }
 
-/// A directory for this run; what a killed run left behind goes. Root's and in a directory of root's: below a
-/// checkout its owner could change the policy, and the daemon would not take it.
+/// Makes a directory for this run, after removing what a killed run left. It belongs to root and is in a directory of
+/// root's: the daemon would reject a policy below a checkout, because the checkout's owner could change it.
 fn scratch(undo: &Undo) -> Result<PathBuf> {
     let scratch = PathBuf::from("/run/mcpmon-demo");
     if scratch.exists() {

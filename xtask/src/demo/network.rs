@@ -1,4 +1,4 @@
-//! A network namespace with one server in it, which the host reaches by two addresses: one watched, one denied.
+//! A network namespace with one server, which the host reaches by two addresses: one watched, one denied.
 
 use std::{net::Ipv4Addr, process::Command};
 
@@ -14,12 +14,12 @@ const NAMESPACE: &str = "mcpmon-demo";
 const HOST_END: &str = "mcpmon-demo0";
 const INNER_END: &str = "mcpmon-demo1";
 
-// Of the range that is set aside for benchmarks between networks (RFC 2544): nobody's real addresses.
+// Addresses of the range for benchmarks between networks (RFC 2544), which are assigned to no real host.
 const HOST: Ipv4Addr = Ipv4Addr::new(198, 18, 77, 1);
 pub(super) const WATCHED: Ipv4Addr = Ipv4Addr::new(198, 18, 77, 2);
 pub(super) const DENIED: Ipv4Addr = Ipv4Addr::new(198, 18, 77, 3);
 
-/// Makes the namespace, after removing what a killed run left behind.
+/// Makes the namespace, after removing what a killed run left.
 pub(super) fn make(undo: &Undo) -> Result<()> {
     let remove = Action::RemoveNamespace(NAMESPACE);
     remove.perform();
@@ -45,7 +45,7 @@ pub(super) fn make(undo: &Undo) -> Result<()> {
     ip(&["-n", NAMESPACE, "link", "set", "lo", "up"])
 }
 
-/// The same command, inside.
+/// Returns the command that runs `command` in the namespace.
 pub(super) fn inside(command: &Command) -> Command {
     let mut inside = Command::new("ip");
     inside
@@ -59,7 +59,7 @@ pub(super) fn inside(command: &Command) -> Command {
     inside
 }
 
-/// Returns whether somebody listens on this port inside; seen from the outside, every attempt would be
+/// Returns whether a socket listens on this port in the namespace. An attempt to connect from outside would be
 /// recorded.
 pub(super) fn has_listener(port: u16) -> bool {
     let filter = format!("sport = :{port}");

@@ -1,4 +1,4 @@
-//! The expected outcome of each scene, held against what the daemon recorded: a demo that shows something else fails.
+//! The expected outcome of each scene, compared with what the daemon recorded: a demo with another outcome fails.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
@@ -15,8 +15,10 @@ pub(super) struct Listings {
 }
 
 impl Listings {
+    /// Checks all expected outcomes.
+    ///
     /// # Errors
-    /// With the first outcome that is missing.
+    /// Returns an error with the first outcome that is missing.
     pub(super) fn check(&self) -> Result<()> {
         any(
             &self.servers,
@@ -77,10 +79,10 @@ fn text<'v>(object: &'v Value, field: &str) -> &'v str {
     object.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// One object a line.
+/// Parses one object a line.
 ///
 /// # Errors
-/// Returns an error if a line is none.
+/// Returns an error if a line is not an object.
 pub(super) fn objects(output: &[u8]) -> Result<Vec<Value>> {
     let lines = output
         .split(|byte| *byte == b'\n')

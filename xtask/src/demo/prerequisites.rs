@@ -1,4 +1,4 @@
-//! Requirements of the demo, checked before the long build: everything missing is reported at once, with the
+//! Requirements of the demo, checked before the long build: everything that is missing is reported at once, with the
 //! remedy.
 
 use std::{fs, path::Path};
@@ -26,7 +26,7 @@ struct Found {
     python_venv: bool,
 }
 
-/// The runtime of the demo's server.
+/// Checks the requirements, and returns the runtime of the demo's server.
 ///
 /// # Errors
 /// [`Environment`] with everything that is missing.
@@ -51,7 +51,7 @@ fn look() -> Found {
     }
 }
 
-/// `v20.20.2` is 20.
+/// Returns the major version: 20 for `v20.20.2`.
 fn major(version: &str) -> Option<u32> {
     version.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
 }

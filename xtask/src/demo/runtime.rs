@@ -1,4 +1,4 @@
-//! The demo's MCP servers: real ones, from npm or from PyPI, at fixed versions, kept under `target/demo`.
+//! The demo's MCP servers: real ones, from npm or from PyPI, at fixed versions, stored under `target/demo`.
 
 use std::{path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::shell;
 
 const NPM_SERVER: &str = "@modelcontextprotocol/server-everything@2026.8.31";
-/// A server that speaks stdio, the SDK it was written for, and a bridge that offers it over Streamable HTTP.
+/// A stdio server, the SDK that it was written for, and a bridge that offers it over Streamable HTTP.
 const PYPI_PACKAGES: [&str; 3] = ["mcp-server-time==2026.10.10", "mcp==1.30.0", "mcp-proxy==0.12.0"];
 
 /// The runtime of the servers.
@@ -25,7 +25,7 @@ impl Runtime {
         }
     }
 
-    /// Returns the command of the server.
+    /// Returns the name of the server and its origin.
     pub(super) fn server(self) -> String {
         match self {
             Self::Node => format!("{NPM_SERVER} from npm"),
@@ -52,7 +52,7 @@ impl Runtime {
         }
     }
 
-    /// The server on its standard input and output.
+    /// Returns the command that starts the server on its standard input and output.
     pub(super) fn stdio(self, directory: &Path) -> Command {
         match self {
             Self::Node => npx(directory, &["stdio"]),
@@ -60,7 +60,7 @@ impl Runtime {
         }
     }
 
-    /// The server over Streamable HTTP on every address, at `/mcp`.
+    /// Returns the command that starts the server over Streamable HTTP on every address, at `/mcp`.
     pub(super) fn http(self, directory: &Path, port: u16) -> Command {
         match self {
             Self::Node => {
@@ -86,7 +86,7 @@ fn npx(directory: &Path, arguments: &[&str]) -> Command {
     npx
 }
 
-/// As whoever called sudo: a server is not the part that needs root.
+/// Returns a command that runs as the user who called sudo, because the server does not need root.
 fn as_user(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let variable = |name| std::env::var(name).ok();
     match (variable("SUDO_UID"), variable("SUDO_GID")) {
@@ -101,7 +101,7 @@ fn as_user(program: impl AsRef<std::ffi::OsStr>) -> Command {
     }
 }
 
-/// The command of a launched server, for a wrapper that starts it.
+/// Returns the words of a command, for a wrapper that starts it.
 pub(super) fn words(command: &Command) -> Vec<&std::ffi::OsStr> {
     std::iter::once(command.get_program())
         .chain(command.get_args())

@@ -1,4 +1,4 @@
-//! Clean-up steps: done in reverse order, once, whether the demo ends, fails or is interrupted.
+//! Clean-up steps: done once, in reverse order, whether the demo ends, fails or is interrupted.
 
 use std::{
     fs,
@@ -18,26 +18,26 @@ use nix::{
 
 use crate::shell::{self, say};
 
-/// The longest time for a process to end by itself.
+/// The longest wait for a process to end after it was asked to.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The longest time for a process to start its work.
+/// The longest wait for a process to start its work.
 const START: Duration = Duration::from_secs(60);
 
-/// One thing to take away.
+/// A clean-up step.
 #[derive(Debug)]
 pub(super) enum Action {
-    /// Ends a process and all that it started in its group.
+    /// Ends a process and all processes of its group.
     End(Pid),
-    /// Ends what runs in a network namespace, and removes it with its interfaces.
+    /// Ends the processes in a network namespace, and removes it with its interfaces.
     RemoveNamespace(&'static str),
     RemoveDirectory(PathBuf),
-    /// Takes what a daemon left out of the kernel: the program, and its directory.
+    /// Removes what a daemon left in the kernel: its program, and the directory.
     Detach(PathBuf, &'static str),
 }
 
 impl Action {
-    /// Takes it away, as far as it is there.
+    /// Performs the step; there may be nothing to do.
     pub(super) fn perform(&self) {
         match self {
             Self::End(group) => end(*group),
@@ -67,20 +67,20 @@ impl Action {
     }
 }
 
-/// First asks, then forces.
+/// Ends a group: first by SIGTERM, then by SIGKILL.
 fn end(group: Pid) {
     if killpg(group, Signal::SIGTERM).is_err() {
         return;
     }
     let deadline = Instant::now() + PATIENCE;
-    // A child that has ended stays in its group until it is waited for.
+    // A child that has ended stays in its group until its parent waits for it.
     while Instant::now() < deadline && lives(group) {
         thread::park_timeout(Duration::from_millis(20));
     }
     let _gone_already = killpg(group, Signal::SIGKILL).is_err();
 }
 
-/// Returns whether the first process of a group is there and no zombie.
+/// Returns whether the first process of a group exists and is not a zombie.
 fn lives(process: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     status
@@ -91,9 +91,9 @@ fn lives(process: Pid) -> bool {
 /// The standard streams of a started process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Streams {
-    /// From and to its parent.
+    /// Connected to the parent.
     Piped,
-    /// Nothing, and to the log.
+    /// Input from nowhere, and output to the log.
     Logged,
 }
 
@@ -102,7 +102,7 @@ pub(super) enum Streams {
 pub(super) struct Undo(Arc<Mutex<Vec<Action>>>);
 
 impl Undo {
-    /// With a thread that performs them on SIGINT, SIGTERM and SIGHUP, and then ends the process.
+    /// Starts a thread that performs the steps on SIGINT, SIGTERM and SIGHUP, and then ends the process.
     pub(super) fn on_signals() -> Result<Self> {
         let undo = Self::default();
         let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
@@ -118,12 +118,12 @@ impl Undo {
         Ok(undo)
     }
 
-    /// Adds something to take away.
+    /// Adds a step.
     pub(super) fn later(&self, action: Action) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(action);
     }
 
-    /// Takes everything away, the last first.
+    /// Performs all steps, the last one first.
     pub(super) fn run(&self) {
         let mut actions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(action) = actions.pop() {
@@ -131,7 +131,7 @@ impl Undo {
         }
     }
 
-    /// Starts a process in a group of its own, with its errors in `log`, to be ended later.
+    /// Starts a process in its own group, with standard error in `log`; a step will end it.
     pub(super) fn spawn(&self, mut command: Command, streams: Streams, log: &Path) -> Result<Child> {
         let shown = shell::shown(&command);
         say(format_args!("$ {shown}"));
@@ -150,7 +150,7 @@ impl Undo {
     }
 }
 
-/// Waits until a started process does its work; where it ends or does not begin, its log is the error.
+/// Waits until a started process works. If it ends or takes too long, the error contains its log.
 pub(super) fn wait_until(
     works: impl Fn() -> bool,
     name: &str,

@@ -1,13 +1,14 @@
-//! House rules that hold for one file's text.
+//! House rules that apply to the text of one file.
 
 use std::path::Path;
 
 use super::source::Token;
 
-/// Longer files hold more than one idea.
+/// Most lines of a file: longer ones contain more than one idea.
 const MAX_LINES: usize = 600;
 
-/// Registries' hosts and build places belong to a machine, not to the project; written apart so that this file has none.
+/// Hosts of registries and build directories, which belong to a machine, not to the project; split so that this file
+/// has none.
 const LOCAL: [&str; 6] = [
     concat!("/root/.car", "go"),
     concat!("static.crates", ".io"),
@@ -17,7 +18,7 @@ const LOCAL: [&str; 6] = [
     concat!("proxy.golang", ".org"),
 ];
 
-/// The words with which no sentence of a doc comment begins: a question is not a description.
+/// The words with which no line of a doc comment begins: a question is not a description.
 const QUESTIONS: [&str; 11] = [
     "What", "Which", "Where", "Who", "Whose", "Whom", "How", "Whether", "That", "When", "Why",
 ];
@@ -33,7 +34,7 @@ pub(super) fn of_text(text: &str) -> Vec<String> {
     text.lines().enumerate().filter_map(local).collect()
 }
 
-/// Returns whether a line has this place, and not merely a longer path that ends like it.
+/// Returns whether a line contains this place, and not only a longer path that ends with it.
 fn stands_in(line: &str, place: &str) -> bool {
     let starts =
         |(at, _): (usize, &str)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || "_-.~$".contains(c));
@@ -73,7 +74,7 @@ pub(super) fn questions(text: &str) -> Vec<String> {
     text.lines().enumerate().filter_map(question).collect()
 }
 
-/// The macros by which this file prints.
+/// Returns the macros with which this file prints.
 pub(super) fn prints(tokens: &[Token]) -> Vec<String> {
     let printing = |pair: &[Token]| match pair {
         [Token::Name(name), Token::Punctuation('!')] if PRINTING.contains(&name.as_str()) => {

@@ -1,4 +1,4 @@
-//! The house rules, as tests over the repository's own files.
+//! House rules, as tests over the repository's own files.
 
 mod house;
 mod source;
@@ -11,10 +11,10 @@ use std::{
 
 use crate::shell::repository;
 
-/// Names that hold nothing of ours; `.git` is a file in a worktree.
+/// Directories without files of this project; `.git` is a file in a worktree.
 const FOREIGN: [&str; 3] = [".git", "target", "node_modules"];
 
-/// Every file of the repository that is text, by its path from the root.
+/// Returns every text file of the repository, by its path from the root.
 fn texts() -> BTreeMap<PathBuf, String> {
     let mut texts = BTreeMap::new();
     let mut directories = vec![repository().to_owned()];
@@ -42,8 +42,8 @@ fn is_rust(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs")
 }
 
-/// Returns whether a file belongs to the product, and not to the one module of it that prints; build scripts
-/// talk to Cargo.
+/// Returns whether a file belongs to the product but not to the one module of it that prints. Build scripts print for
+/// Cargo.
 fn must_not_print(path: &Path) -> bool {
     let is_of = |folder: &str| path.starts_with(folder);
     let is_script = path.file_name().is_some_and(|name| name == "build.rs");
@@ -63,7 +63,7 @@ const PLAIN: [&str; 9] = [
     "xtask",
 ];
 
-/// The files of the modules that a file declares for tests only.
+/// Returns the files of the modules that a file declares for tests only.
 fn test_modules(path: &Path, source: &source::Source) -> Vec<PathBuf> {
     let is_face = ["lib", "main", "mod"]
         .iter()

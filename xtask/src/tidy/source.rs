@@ -1,5 +1,5 @@
-//! Rust source as the tokens that matter here: names, `::` and punctuation. Comments, literals and code that only
-//! tests compile are left out.
+//! Rust source as tokens: names, `::` and punctuation. Comments, literals and code that only tests compile are left
+//! out.
 
 /// One token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,11 +13,11 @@ pub(super) enum Token {
 #[derive(Debug, Default)]
 pub(super) struct Source {
     pub(super) tokens: Vec<Token>,
-    /// Modules in files of their own that only tests compile.
+    /// Modules in other files that only tests compile.
     pub(super) test_modules: Vec<String>,
 }
 
-/// Reads a file's text.
+/// Parses a file's text.
 pub(super) fn read(text: &str) -> Source {
     let mut source = Source::default();
     let tokens = tokens(text);
@@ -43,7 +43,7 @@ enum TestModule<'a> {
     Inline(&'a [Token]),
 }
 
-/// `#[cfg(test)] mod name;` or `#[cfg(test)] mod name { … }` at the start of `tokens`.
+/// Parses `#[cfg(test)] mod name;` or `#[cfg(test)] mod name { … }` at the start of `tokens`.
 fn test_module(tokens: &[Token]) -> Option<TestModule<'_>> {
     let mut rest = ["#", "[", "cfg", "(", "test", ")", "]"]
         .iter()
@@ -111,7 +111,7 @@ fn tokens(mut text: &str) -> Vec<Token> {
     tokens
 }
 
-/// The length of the comment, literal or lifetime at the start of `text`.
+/// Returns the length of the comment, literal or lifetime at the start of `text`.
 fn skipped(text: &str) -> Option<usize> {
     if text.starts_with("//") {
         return Some(text.find('\n').unwrap_or(text.len()));
@@ -149,7 +149,7 @@ fn skipped(text: &str) -> Option<usize> {
     }
 }
 
-/// Block comments nest.
+/// Returns the length of a block comment, which may contain others.
 fn block_comment(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -179,7 +179,7 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// `'a` is a lifetime, `'a'` and `'\''` are not.
+/// Returns whether the text begins with a lifetime, such as `'a`, and not with a character, such as `'a'` or `'\''`.
 fn is_lifetime(text: &str) -> bool {
     let mut following = text.chars().skip(1);
     following.next().is_some_and(|c| c.is_alphabetic() || c == '_') && following.next() != Some('\'')

@@ -1,4 +1,4 @@
-//! Architectures of the lab's machines: their emulators, consoles and packages, and how the tests are built for them.
+//! Architectures of the lab's machines: their emulators, consoles and packages, and the build of the tests for them.
 
 /// The architecture of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -8,7 +8,7 @@ pub(crate) enum Architecture {
 }
 
 impl Architecture {
-    /// The emulator's command.
+    /// Returns the emulator's command.
     pub(super) const fn emulator(self) -> &'static str {
         match self {
             Self::X86_64 => "qemu-system-x86_64",
@@ -16,7 +16,7 @@ impl Architecture {
         }
     }
 
-    /// The purpose for which `vagrant/provision.sh` installs the emulator.
+    /// Returns the purpose by which `vagrant/provision.sh` knows to install the emulator.
     pub(super) const fn purpose(self) -> &'static str {
         match self {
             Self::X86_64 => "lab",
@@ -24,7 +24,7 @@ impl Architecture {
         }
     }
 
-    /// The board, where the emulator has no usual one.
+    /// Returns the board, if the emulator has no default one.
     pub(super) const fn board(self) -> Option<&'static str> {
         match self {
             Self::X86_64 => None,
@@ -32,8 +32,8 @@ impl Architecture {
         }
     }
 
-    /// Parameters of its kernels: where to write, and that their first fault ends them. Beside other load the emulated timer of a PC
-    /// ticks too late for the check that it ticks.
+    /// Returns parameters for its kernels: the console, and that the machine ends at its first fault. On a busy host,
+    /// the emulated timer of a PC is too late for the kernel's check of it, so that check is off.
     pub(super) const fn parameters(self) -> &'static str {
         match self {
             Self::X86_64 => "console=ttyS0 earlyprintk=ttyS0 panic=-1 oops=panic no_timer_check",
@@ -41,7 +41,7 @@ impl Architecture {
         }
     }
 
-    /// Debian's name of it.
+    /// Returns Debian's name for it.
     pub(super) const fn debian(self) -> &'static str {
         match self {
             Self::X86_64 => "amd64",
@@ -49,8 +49,8 @@ impl Architecture {
         }
     }
 
-    /// Target of the test program, which is linked statically: glibc by the machine's own linker, musl by the one that comes
-    /// with Rust, which needs no C compiler for the other architecture.
+    /// Returns the target of the test program, which is linked statically: with glibc by the machine's own linker, or
+    /// with musl by Rust's linker, which needs no C compiler for the other architecture.
     pub(super) const fn target(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64-unknown-linux-gnu",
@@ -58,7 +58,7 @@ impl Architecture {
         }
     }
 
-    /// Flags of rustc for that target, beside those of every one.
+    /// Returns flags of rustc for that target, in addition to those for every target.
     pub(super) const fn flags(self) -> &'static str {
         match self {
             Self::X86_64 => "",
@@ -66,10 +66,10 @@ impl Architecture {
         }
     }
 
-    /// Name of the test program in the lab.
+    /// Returns the name of the test program in the lab.
     pub(super) const fn program(self) -> &'static str {
         match self {
-            // The one that `vagrant/Vagrantfile` copies.
+            // `vagrant/Vagrantfile` copies the program with this name.
             Self::X86_64 => "kernel-tests",
             Self::Aarch64 => "kernel-tests-aarch64",
         }

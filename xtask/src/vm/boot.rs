@@ -1,4 +1,4 @@
-//! Boots one machine under software emulation and reads from its serial line how the tests ended.
+//! Boot of one machine under software emulation; the result of the tests is read from its serial line.
 
 use std::{
     fs::File,
@@ -16,9 +16,9 @@ use super::image::Image;
 
 /// The prefix of the init script's own lines.
 const MARKER: &str = "mcpmon-vm: ";
-/// The longest time for a machine to reach its init script: some ten times what it takes beside other load.
+/// The time limit for a machine to reach its init script: about ten times as long as it takes on a busy host.
 pub(crate) const START: Duration = Duration::from_secs(120);
-/// The longest time for a machine that has given its result to power off.
+/// The time limit for a machine that has reported its result to power off.
 const POWER_OFF: Duration = Duration::from_secs(10);
 
 /// Numbers in the last line of the test program.
@@ -32,20 +32,20 @@ pub(crate) struct Counts {
     pub(crate) skipped: u32,
 }
 
-/// The report on the serial line.
+/// The report on a machine's serial line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     /// `uname -r`.
     pub(crate) release: Option<String>,
     /// The security modules that run.
     pub(crate) security: Option<String>,
-    /// Exit status of the test program; none where the machine never said.
+    /// Exit status of the test program; `None` if the machine did not report it.
     pub(crate) exit: Option<i32>,
     /// Its last line.
     pub(crate) counts: Option<Counts>,
     /// The tests that ran to their end, in their order.
     pub(crate) tests: Vec<TestResult>,
-    /// The parts that a test found the kernel to lack, until its own result comes.
+    /// The parts that a test found missing in the kernel, until the result of that test arrives.
     pub(crate) lacking: Vec<String>,
 }
 
@@ -56,14 +56,14 @@ pub(crate) struct TestResult {
     pub(crate) name: String,
     /// True if it passed.
     pub(crate) passed: bool,
-    /// The parts of it that the kernel has nothing for.
+    /// The parts of it that this kernel does not support.
     pub(crate) lacks: Vec<String>,
 }
 
 impl Report {
-    /// Takes one line of the serial log.
+    /// Handles one line of the serial log.
     pub(crate) fn take(&mut self, line: &str) {
-        // The kernel may write in the middle of a line: look for the marker anywhere in it.
+        // The kernel may write in the middle of a line, so the marker can be anywhere in it.
         if let Some((_, said)) = line.split_once(MARKER) {
             if let Some(release) = said.strip_prefix("kernel ") {
                 self.release = Some(release.to_owned());
@@ -88,12 +88,12 @@ impl Report {
         }
     }
 
-    /// Returns whether the machine came as far as its init script.
+    /// Returns whether the machine reached its init script.
     pub(crate) const fn started(&self) -> bool {
         self.release.is_some() || self.exit.is_some()
     }
 
-    /// Returns whether the tests ran to their end, all of them, and none failed.
+    /// Returns whether all tests ran to their end, and none failed or was skipped.
     pub(crate) fn passed(&self) -> bool {
         self.exit == Some(0)
             && self
@@ -102,7 +102,7 @@ impl Report {
     }
 }
 
-/// Reads `N passed, N failed, N skipped`.
+/// Parses `N passed, N failed, N skipped`.
 fn parse_counts(line: &str) -> Option<Counts> {
     let mut counts = Counts::default();
     let mut parts = line.trim().split(", ");
@@ -120,17 +120,17 @@ fn parse_counts(line: &str) -> Option<Counts> {
     parts.next().is_none().then_some(counts)
 }
 
-/// The command line of a machine; `parameters` are for its kernel.
+/// Returns the command that starts a machine; `parameters` are for its kernel.
 pub(crate) fn command(image: &Image, initramfs: &Path, parameters: &str) -> Command {
     let architecture = image.architecture;
-    // The tests beside it wait for each other's answers; a machine has time.
+    // Tests that run at the same time have time limits; a machine can wait.
     let mut command = Command::new("nice");
     command.arg(architecture.emulator());
     if let Some(board) = architecture.board() {
         command.args(["-machine", board]);
     }
     command
-        // Hardware virtualisation may be offered and hang: always emulate.
+        // Hardware virtualisation may be offered but hang, so it is never used.
         .args([
             "-accel",
             "tcg",
@@ -162,17 +162,16 @@ pub(crate) fn command(image: &Image, initramfs: &Path, parameters: &str) -> Comm
     command
 }
 
-/// The longest times that a machine may take.
+/// Time limits of a machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Until its init script starts.
+    /// The time until its init script starts.
     pub(crate) start: Duration,
-    /// Until it powers off.
+    /// The time until it powers off.
     pub(crate) end: Duration,
 }
 
-/// Runs the machine until it powers off, or one of the limits is over;
-/// every serial line goes to `log`.
+/// Runs the machine until it powers off, or until one of the limits is reached. Every serial line is written to `log`.
 pub(crate) fn boot(mut command: Command, log: &Path, limits: Limits) -> Result<Report> {
     let mut file = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
     let mut machine = command
@@ -187,7 +186,7 @@ pub(crate) fn boot(mut command: Command, log: &Path, limits: Limits) -> Result<R
     watched
 }
 
-/// Serial lines, from a thread of their own so that waiting for one can have a limit.
+/// Returns the serial lines, read by another thread, so that waiting for one can have a limit.
 fn serial_lines(stdout: ChildStdout) -> Receiver<String> {
     let (sender, lines) = channel();
     thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The table of what holds on which kernel: `docs/kernel-coverage.md`, written from the results of the kernel tests and
+//! The table of what works on which kernel: `docs/kernel-coverage.md`, written from the results of the kernel tests and
 //! compared with them in CI.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs};
@@ -23,18 +23,18 @@ what the kernel has nothing for, so that the test could not try it there, or wha
 explains the ways that are tried, [SECURITY.md](../SECURITY.md#limits) what the open ones mean.
 ";
 
-/// A test and its text in the column of each kernel.
+/// A test, and its text in the column of each kernel.
 type Row = (String, BTreeMap<String, String>);
 
 /// The table.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Coverage {
-    /// In the order of the tests.
+    /// The rows, in the order of the tests.
     rows: Vec<Row>,
 }
 
 impl Coverage {
-    /// Reads the page; an empty table where there is none.
+    /// Reads the page; returns an empty table if there is none.
     pub(super) fn read() -> Result<Self> {
         let path = repository().join(FILE);
         if !path.exists() {
@@ -65,10 +65,10 @@ impl Coverage {
             .collect();
     }
 
-    /// Compares the column of a kernel with results of it.
+    /// Compares the column of a kernel with its test results.
     ///
     /// # Errors
-    /// Names the first test whose result the page has otherwise.
+    /// Returns an error with the first test whose result differs from the page.
     pub(super) fn check(&self, kernel: Kernel, results: &[TestResult]) -> Result<()> {
         let remedy = format!(
             "write it again: cargo xtask vm {} --write-coverage",
@@ -146,7 +146,7 @@ impl Coverage {
     }
 }
 
-/// The text for a result.
+/// Returns the text for a result.
 fn cell(result: &TestResult) -> String {
     let outcome = if result.passed { "yes" } else { "**no**" };
     let texts = [outcome]

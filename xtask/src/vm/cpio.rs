@@ -1,4 +1,4 @@
-//! Writes an initramfs: the `newc` archive the kernel unpacks into its root before `/init` runs.
+//! Writing of an initramfs: the `newc` archive that the kernel unpacks into its root before `/init` runs.
 
 /// One member of the archive.
 #[derive(Clone, Copy, Debug)]
@@ -33,13 +33,14 @@ impl Archive {
         self.append(path, mode, content, device);
     }
 
-    /// The finished archive.
+    /// Returns the finished archive.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.append("TRAILER!!!", 0, &[], (0, 0));
         self.bytes
     }
 
-    /// Thirteen eight-digit hexadecimal fields behind the magic, the name, the content; each padded to 4.
+    /// Appends a member: the magic, thirteen eight-digit hexadecimal fields, the name and the content; each is padded
+    /// to 4.
     fn append(&mut self, name: &str, mode: u32, content: &[u8], device: (u32, u32)) {
         let size = u32::try_from(content.len()).expect("the kernel takes members below 4 GiB");
         let name_size = u32::try_from(name.len() + 1).expect("names are short");
@@ -85,7 +86,7 @@ mod tests {
         }
     }
 
-    /// Reads the archive back by the format's description.
+    /// Reads the archive back as the description of the format says.
     fn members(mut bytes: &[u8]) -> Vec<Found> {
         let mut members = Vec::new();
         loop {

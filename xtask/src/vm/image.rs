@@ -1,5 +1,5 @@
-//! Fetches Debian packages of any release into `target/vm`, through an apt state of their own: nothing is
-//! installed, no root is needed, and the machine's package lists stay as they are.
+//! Download of Debian packages of any release into `target/vm`, with a separate apt state: nothing is installed, no
+//! root is needed, and the machine's package lists do not change.
 
 use std::{
     fs,
@@ -14,38 +14,39 @@ use super::{
     modules::{self, Module},
 };
 
-/// A kernel the lab knows.
+/// A kernel that the lab can boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
-    /// Series, as given on the command line.
+    /// The series, which is its name on the command line.
     pub(crate) name: &'static str,
-    /// Debian release that carries it.
+    /// The Debian release that contains it.
     pub(crate) suite: &'static str,
-    /// Its place there.
+    /// Its archive section in the release.
     pub(crate) source: Source,
-    /// Its machines.
+    /// The architecture of its machines.
     pub(crate) architecture: Architecture,
     /// The emulated processor.
     pub(crate) processor: &'static str,
 }
 
-/// The place of a kernel in its release.
+/// The archive section of a kernel in its release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The release's own newest one.
+    /// The newest kernel of the release itself.
     Release,
-    /// The newest of its series among the backports.
+    /// The newest kernel of its series among the backports.
     Backports,
 }
 
-/// Every feature that the emulator has.
+/// The processor with every feature that the emulator has.
 const WHOLE_PROCESSOR: &str = "max";
-/// QEMU 7.2 gets the flags wrong where an interrupt follows CMPXCHG16B, on which the memory allocator of Linux 6.12 dies
-/// within seconds; without that instruction it takes another way. Not for Linux 7.2, which has no storage for sockets
-/// without it: `kmalloc_nolock` gives none.
+/// QEMU 7.2 computes wrong flags if an interrupt follows CMPXCHG16B, and the memory allocator of Linux 6.12 fails by
+/// that within seconds; without that instruction it uses another way. Not for Linux 7.2, which has no socket storage
+/// without it: `kmalloc_nolock` returns none.
 const WITHOUT_CMPXCHG16B: &str = "max,-cx16";
 
-/// A processor of today's machines. QEMU 7.2 takes long for the signed pointers of a newer one, which it computes bit by bit.
+/// A processor of today's machines. QEMU 7.2 is slow with the signed pointers of newer ones, which it computes bit by
+/// bit.
 const CORTEX_A72: &str = "cortex-a72";
 
 /// Kernels by series, oldest first; those of other architectures come last.
@@ -94,10 +95,10 @@ pub(crate) const KERNELS: [Kernel; 6] = [
     },
 ];
 
-/// The kernel and file system that one machine boots.
+/// The kernel and files that one machine boots.
 #[derive(Debug)]
 pub(crate) struct Image {
-    /// Its machine.
+    /// The architecture of its machine.
     pub(crate) architecture: Architecture,
     /// The emulated processor.
     pub(crate) processor: &'static str,
@@ -109,14 +110,15 @@ pub(crate) struct Image {
     pub(crate) modules: Vec<Module>,
 }
 
-/// Beginning and end of the packages of kernels for virtual machines, around their version; without one it is the package that
-/// depends on the newest of a release. Debian's name of the architecture comes last.
+/// Beginning and end of the names of kernel packages for virtual machines, around the version. The name without a
+/// version is that of the package which depends on the newest of a release. Debian's name of the architecture comes
+/// last.
 const KERNEL_PACKAGES: (&str, &str) = ("linux-image-", "cloud-");
 
-/// Beginnings of the packages that hold the kernel and its modules where its image package holds neither.
+/// Prefixes of the packages that contain the kernel and its modules, if its image package does not.
 const PARTS: [&str; 2] = ["linux-binary-", "linux-modules-"];
 
-/// The image of `kernel`, from `cache` where it was unpacked before, else downloaded from `mirror`.
+/// Returns the image of `kernel`: from `cache` if it was unpacked before, or else downloaded from `mirror`.
 pub(crate) fn fetch(cache: &Path, kernel: Kernel, mirror: Option<&str>) -> Result<Image> {
     let unpacked = cache.join(kernel.name);
     if let Some(image) = find_image(&unpacked, kernel)? {
@@ -148,9 +150,9 @@ pub(crate) fn fetch(cache: &Path, kernel: Kernel, mirror: Option<&str>) -> Resul
     find_image(&unpacked, kernel)?.with_context(|| format!("{package} has no kernel, or there is no busybox"))
 }
 
-/// The kernel, its modules and busybox below an unpacked tree.
+/// Returns the kernel, its modules and busybox from an unpacked tree.
 fn find_image(root: &Path, of: Kernel) -> Result<Option<Image>> {
-    // Debian releases before 13 keep programs in /bin, later ones in /usr/bin.
+    // Debian releases before 13 have programs in /bin, later ones in /usr/bin.
     let busybox = ["usr/bin/busybox", "bin/busybox"].map(|path| root.join(path));
     let Some(busybox) = busybox.into_iter().find(|path| path.is_file()) else {
         return Ok(None);
@@ -167,7 +169,7 @@ fn find_image(root: &Path, of: Kernel) -> Result<Option<Image>> {
     }))
 }
 
-/// The compressed kernel: /boot/vmlinuz-VERSION, from Debian 14 on /usr/lib/modules/VERSION/vmlinuz.
+/// Returns the compressed kernel: /boot/vmlinuz-VERSION, or since Debian 14 /usr/lib/modules/VERSION/vmlinuz.
 fn find_kernel(root: &Path) -> Result<Option<PathBuf>> {
     for (directory, file) in [("boot", None), ("usr/lib/modules", Some("vmlinuz"))] {
         let directory = root.join(directory);
@@ -190,7 +192,7 @@ fn find_kernel(root: &Path) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The Debian archive this machine's own package sources name.
+/// Returns the Debian archive in this machine's own package sources.
 pub(super) fn configured_mirror() -> Result<String> {
     let listed = run(Command::new("apt-get").args(["indextargets", "--format", "$(REPO_URI)"]))?;
     debian_archive(&listed).context(
@@ -199,7 +201,7 @@ pub(super) fn configured_mirror() -> Result<String> {
     )
 }
 
-/// First of the listed archives that is Debian's main one, by its path.
+/// Returns the first of the listed archives that is Debian's main one, by its path.
 fn debian_archive(listed: &str) -> Option<String> {
     listed
         .lines()
@@ -250,7 +252,7 @@ impl Apt {
             format!("Dir::Etc::sourcelist={state}/sources.list"),
             "Dir::Etc::sourceparts=-".to_owned(),
             format!("APT::Architecture={}", kernel.architecture.debian()),
-            // The state directory need not be readable by apt's own user.
+            // apt's own user may not be able to read the state directory.
             "APT::Sandbox::User=".to_owned(),
             "Acquire::Languages=none".to_owned(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
@@ -282,7 +284,7 @@ impl Apt {
             .with_context(|| format!("{newest} names no kernel package: {listed:?}"))
     }
 
-    /// The newest kernel of a series.
+    /// Returns the newest kernel package of a series.
     fn newest_of(&self, series: &str) -> Result<String> {
         let start = format!("{}{series}.", KERNEL_PACKAGES.0);
         let listed = run(self.command("apt-cache").args(["pkgnames", &start]))?;
@@ -290,7 +292,8 @@ impl Apt {
             .with_context(|| format!("there is no kernel {series} for virtual machines"))
     }
 
-    /// The packages that a kernel's files are in: itself, and since Debian 14 those that it depends on.
+    /// Returns the packages that contain a kernel's files: the package itself, and since Debian 14 those that it
+    /// depends on.
     fn kernel_parts(&self, package: &str) -> Result<Vec<String>> {
         let mut parts = self.dependencies(package)?;
         parts.retain(|package| PARTS.iter().any(|part| package.starts_with(part)));
@@ -323,7 +326,7 @@ impl Apt {
     }
 }
 
-/// The kernel package of the highest version among those in the answer of `apt-cache pkgnames`.
+/// Returns the kernel package with the highest version in the output of `apt-cache pkgnames`.
 fn newest_package(listed: &str, of: Architecture) -> Option<String> {
     let (start, end) = KERNEL_PACKAGES;
     let end = format!("-{end}{}", of.debian());
@@ -339,7 +342,7 @@ fn newest_package(listed: &str, of: Architecture) -> Option<String> {
         .map(|(_, package)| package.to_owned())
 }
 
-/// The packages in the answer of `apt-cache depends`.
+/// Returns the packages in the output of `apt-cache depends`.
 fn dependencies(listed: &str) -> Vec<String> {
     listed
         .lines()
@@ -348,7 +351,7 @@ fn dependencies(listed: &str) -> Vec<String> {
         .collect()
 }
 
-/// Runs a command and gives its output; an error carries what it said.
+/// Runs a command and returns its output; an error contains what it printed.
 fn run(command: &mut Command) -> Result<String> {
     let output = command
         .output()

@@ -1,4 +1,4 @@
-//! `cargo xtask vm`: the kernel tests on other kernels, in machines that exist for one run.
+//! `cargo xtask vm`: runs the kernel tests on other kernels, in machines that exist for one run.
 
 mod architecture;
 mod boot;
@@ -63,15 +63,15 @@ pub(crate) struct VmArgs {
     filter: Vec<String>,
 }
 
-/// The kernel of most hosts.
+/// The kernel that most hosts have.
 const USUAL_KERNEL: &str = "6.1";
-/// The kernels that every run of the tests boots: the oldest, the one of most hosts, and the newest.
+/// The kernels that every run of the tests boots: the oldest, the most common, and the newest.
 const USUAL_KERNELS: [&str; 3] = ["5.10", USUAL_KERNEL, "newest"];
-/// Far longer than a run takes under software emulation.
+/// Much longer than a run takes under software emulation, seconds.
 const USUAL_TIMEOUT: u64 = 900;
 
 impl Default for VmArgs {
-    /// As the command without options.
+    /// Returns the values of the command without options.
     fn default() -> Self {
         Self {
             kernels: USUAL_KERNELS
@@ -89,7 +89,7 @@ impl Default for VmArgs {
     }
 }
 
-/// Makes the test program run in a root that holds nothing else, and small enough to unpack quickly.
+/// Links the test program statically, so that it needs no other files, and strips it, so that it is unpacked quickly.
 const STATIC_FLAGS: &str = "-C target-feature=+crt-static -C strip=symbols";
 /// Lines of the serial log shown for a machine that failed.
 const TAIL_LINES: usize = 60;
@@ -104,7 +104,7 @@ fn parse_kernel(text: &str) -> Result<Kernel, String> {
         })
 }
 
-/// A list for the kernel parameter `lsm=`.
+/// Parses a list for the kernel parameter `lsm=`.
 fn parse_modules(text: &str) -> Result<String, String> {
     let is_name = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
     if text.split(',').all(is_name) {
@@ -114,7 +114,7 @@ fn parse_modules(text: &str) -> Result<String, String> {
     }
 }
 
-/// Prepares the lab and boots each kernel asked for.
+/// Prepares the lab and boots each requested kernel.
 pub(crate) fn run(args: &VmArgs) -> Result<()> {
     if args.list {
         for kernel in KERNELS {
@@ -134,7 +134,7 @@ pub(crate) struct Lab {
     programs: BTreeMap<Architecture, PathBuf>,
 }
 
-/// Makes it for the kernels asked for; the kernel programs are there already.
+/// Prepares the lab for the requested kernels; the kernel programs are built before.
 pub(crate) fn prepare(args: &VmArgs) -> Result<Lab> {
     if env::consts::ARCH != "x86_64" {
         let reason = format!("the lab runs on x86_64, this machine is {}", env::consts::ARCH);
@@ -156,7 +156,7 @@ pub(crate) fn prepare(args: &VmArgs) -> Result<Lab> {
     Ok(Lab { directory, programs })
 }
 
-/// Boots each kernel asked for; an error where any of them failed, or is told otherwise in `docs/kernel-coverage.md`.
+/// Boots each requested kernel. Returns an error if one of them failed, or differs from `docs/kernel-coverage.md`.
 pub(crate) fn boot_each(args: &VmArgs, Lab { directory, programs }: &Lab) -> Result<()> {
     let mut coverage = Coverage::read()?;
     let mut failed = Vec::new();
@@ -179,14 +179,14 @@ pub(crate) fn boot_each(args: &VmArgs, Lab { directory, programs }: &Lab) -> Res
     Ok(())
 }
 
-/// The kernel of most hosts, for other machines of this kind.
+/// Returns the image of the most common kernel, for other machines than the lab's.
 pub(crate) fn usual_image() -> Result<Image> {
     provide_emulator(Architecture::X86_64)?;
     let mirror = env::var("MCPMON_VM_MIRROR").ok();
     image::fetch(&shell::target().join("vm"), usual_kernel()?, mirror.as_deref())
 }
 
-/// The release of Debian that this kernel is of, and an archive of it.
+/// Returns the Debian release of this kernel, and an archive of it.
 pub(crate) fn usual_release() -> Result<(&'static str, String)> {
     let mirror = env::var("MCPMON_VM_MIRROR").or_else(|_| image::configured_mirror())?;
     Ok((usual_kernel()?.suite, mirror))
@@ -196,15 +196,15 @@ fn usual_kernel() -> Result<Kernel> {
     parse_kernel(USUAL_KERNEL).map_err(anyhow::Error::msg)
 }
 
-/// Boots it with other files, and returns whether what ran there passed.
+/// Boots the image with other files, and returns whether the program that ran there passed.
 pub(crate) fn boot_root(image: &Image, root: Root<'_>, log: &Path, limit: Duration) -> Result<bool> {
     let command = || {
         let mut command = boot::command(image, root.initramfs, root.parameters);
-        // Of an option that is given twice the emulator takes the later one.
+        // If an option is given twice, the emulator uses the second.
         command.args(["-m", root.memory]);
         command
     };
-    // A whole system comes to its test later than the lab's init script, and beside other load much later.
+    // A whole system starts its test later than the lab's init script does, and much later on a busy host.
     let limits = boot::Limits {
         start: limit,
         end: limit,
@@ -218,17 +218,17 @@ pub(crate) fn boot_root(image: &Image, root: Root<'_>, log: &Path, limit: Durati
     Ok(report.passed())
 }
 
-/// The files of a machine, and what it is started with.
+/// The files and settings of a machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Root<'a> {
     pub(crate) initramfs: &'a Path,
-    /// Mebibytes.
+    /// Size of the memory, mebibytes.
     pub(crate) memory: &'a str,
     /// Parameters of the kernel.
     pub(crate) parameters: &'a str,
 }
 
-/// Makes sure the emulator is there, by the script that prepares any machine for the lab.
+/// Makes sure that the emulator is installed, with the script that prepares any machine for the lab.
 fn provide_emulator(architecture: Architecture) -> Result<()> {
     let emulator = architecture.emulator();
     if shell::which(emulator).is_some() {
@@ -245,8 +245,8 @@ fn provide_emulator(architecture: Architecture) -> Result<()> {
     Ok(())
 }
 
-/// Builds the test program as one static file, in a target directory of its own: other flags, other objects. Whatever
-/// else runs goes first.
+/// Builds the test program as one static file, in a separate target directory, because other flags give other objects.
+/// The build has a low priority.
 fn build_tests(lab: &Path, architecture: Architecture) -> Result<PathBuf> {
     shell::standard_library(architecture.target()).map_err(Environment)?;
     let mut cargo = shell::command("nice");
@@ -271,7 +271,7 @@ fn build_tests(lab: &Path, architecture: Architecture) -> Result<PathBuf> {
         ])
         .arg(lab.join("build"))
         .env("RUSTFLAGS", format!("{STATIC_FLAGS}{}", architecture.flags()))
-        // Its symbols are stripped.
+        // The symbols are stripped.
         .env("CARGO_PROFILE_DEV_DEBUG", "none")
         .env("CARGO_INCREMENTAL", "0")
         .stderr(Stdio::inherit());
@@ -284,13 +284,13 @@ fn build_tests(lab: &Path, architecture: Architecture) -> Result<PathBuf> {
     );
     let built =
         executable(&String::from_utf8_lossy(&output.stdout)).context("cargo named no test program")?;
-    // Under a name without a hash.
+    // Copied to a name without a hash.
     let program = lab.join(architecture.program());
     fs::copy(&built, &program).with_context(|| format!("cannot copy {}", built.display()))?;
     Ok(program)
 }
 
-/// The last executable in cargo's JSON messages.
+/// Returns the last executable in cargo's JSON messages.
 fn executable(messages: &str) -> Option<PathBuf> {
     messages.lines().rev().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -319,7 +319,7 @@ fn test(args: &VmArgs, lab: &Path, kernel: Kernel, image: &Image, program: &Path
     };
     let mut report = boot::boot(command(), &log, limits)?;
     if !report.started() {
-        // An emulator's failure, not one of the tests: none of them ran.
+        // This is a failure of the emulator, not of the tests: none of them ran.
         say(format_args!(
             "kernel {}: the machine did not start, a second one is tried",
             kernel.name
@@ -364,8 +364,8 @@ fn print_tail(log: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The root file system of a machine: busybox, modules of its kernel, the test program, its arguments, and the init
-/// script.
+/// Builds the root file system of a machine: busybox, modules of its kernel, the test program, its arguments, and the
+/// init script.
 fn initial_root(image: &Image, program: &Path, filter: &[String]) -> Result<Vec<u8>> {
     let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     if let Some(argument) = filter.iter().find(|argument| argument.contains('\n')) {
@@ -385,7 +385,7 @@ fn initial_root(image: &Image, program: &Path, filter: &[String]) -> Result<Vec<
         order.push_str(&format!("{}\n", module.name));
     }
     archive.add("modules/order", Member::File(order.as_bytes()));
-    // The kernel gives init this console before devtmpfs is mounted.
+    // The kernel opens this console for init before devtmpfs is mounted.
     archive.add("dev/console", Member::Device(5, 1));
     archive.add("bin/busybox", Member::Program(&read(&image.busybox)?));
     archive.add("tests/kernel", Member::Program(&read(program)?));

@@ -1,4 +1,4 @@
-//! Modules out of an unpacked kernel package, in the order in which they load.
+//! Kernel modules from an unpacked kernel package, in the order in which they are loaded.
 
 use std::{
     collections::BTreeMap,
@@ -9,9 +9,9 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-/// The modules that tests use and Debian builds as modules: protocols, pairs of devices, a network file
-/// system, lists of sockets, and a checksum that SCTP asks for by its algorithm. A kernel that lacks one, or has it built
-/// in, has no such file.
+/// The modules that tests use and that Debian does not build in: protocols, pairs of devices, a network file system,
+/// lists of sockets, and a checksum that SCTP requests by its algorithm. A kernel that lacks one or has it built in has
+/// no such file.
 const WANTED: [&str; 7] = [
     "crc32c_generic",
     "sctp",
@@ -25,16 +25,16 @@ const WANTED: [&str; 7] = [
 /// A module to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Module {
-    /// Name, as `insmod` shows it.
+    /// Its name, as `insmod` shows it.
     pub(crate) name: String,
-    /// The file, not compressed.
+    /// The uncompressed file.
     pub(crate) content: Vec<u8>,
 }
 
-/// The modules that tests want, each behind those it depends on.
+/// Returns the modules that tests want, each after those that it depends on.
 pub(crate) fn wanted(root: &Path) -> Result<Vec<Module>> {
     let mut files = BTreeMap::new();
-    // Debian releases before 13 keep them in /lib, later ones in /usr/lib.
+    // Debian releases before 13 have them in /lib, later ones in /usr/lib.
     for directory in ["lib/modules", "usr/lib/modules"] {
         index(&root.join(directory), &mut files)?;
     }
@@ -62,7 +62,7 @@ fn index(directory: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()> 
     Ok(())
 }
 
-/// Adds a module behind what it depends on; each is taken out of `files`, so that it is added once.
+/// Adds a module after those that it depends on. It is removed from `files`, so that it is added once.
 fn add(name: &str, files: &mut BTreeMap<String, PathBuf>, ordered: &mut Vec<Module>) -> Result<()> {
     let Some(path) = files.remove(name) else {
         return Ok(());
@@ -91,7 +91,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(unpacked.stdout)
 }
 
-/// Names in `depends=` among the strings of a module's `.modinfo`.
+/// Returns the names in `depends=` among the strings of a module's `.modinfo`.
 fn dependencies(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let found = module.windows(KEY.len()).position(|window| window == KEY);

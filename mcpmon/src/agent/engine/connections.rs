@@ -26,7 +26,7 @@ const COMPONENT: &str = "open connections";
 const SECOND_LOOK: Duration = Duration::from_secs(2);
 /// The time until a search or a cut that failed in part is repeated.
 const RETRY: Duration = Duration::from_secs(45);
-/// How often that time doubles at most; it doubles with each failure in a row.
+/// Most doublings of that time; it doubles with each failure in a row.
 const MAX_DOUBLINGS: u32 = 6;
 /// Most processes that are named as holders of one connection; any number of processes can share it.
 const MAX_HOLDERS: usize = 8;

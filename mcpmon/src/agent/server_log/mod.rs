@@ -40,8 +40,8 @@ pub fn beside(store: &Path) -> PathBuf {
     store.with_file_name(DIRECTORY)
 }
 
-/// Returns the directories to read: the one beside this process's own store, and for root those of all users as well.
-/// That of a user with another `XDG_STATE_HOME` is not found.
+/// Returns the directories to read: the one beside this process's own store, and for root those of all users as well. A
+/// directory below another `XDG_STATE_HOME` is not found.
 pub fn directories() -> Vec<LogDirectory> {
     let own = mcpmon_store::own_store();
     let own = own.iter().map(|store| LogDirectory::own(beside(store)));

@@ -36,7 +36,7 @@ pub(super) struct LineLimits {
     pub(super) room: usize,
 }
 
-/// Whether a part follows the one before.
+/// The continuity between a part and the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Continuity {
     /// Nothing is missing before it.

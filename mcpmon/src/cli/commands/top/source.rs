@@ -26,7 +26,7 @@ use crate::{
 pub(super) const MAX_ENTRIES: u32 = 200;
 /// Most events that rates are computed from at the start.
 const MAX_EARLIER: u32 = 1_000;
-/// How often new events are read from the store before the rest is left for the next look.
+/// Most reads of new events from the store before the rest is left for the next look.
 const MAX_LOOKS: usize = 8;
 /// Most questions whose definitions are read, newest first.
 const MAX_WAITING: usize = 50;
