@@ -1,4 +1,4 @@
-//! Requests to a model: the way a request is read, and the way its answer is.
+//! Requests to a model: how a request and its answer are read.
 
 use hyper::{Method, Uri, header::CONTENT_TYPE, http::response};
 use mcpmon_model::Dialect;
@@ -12,12 +12,12 @@ use super::{ExchangeJudge, answer::ProviderProblem, target::Target};
 #[derive(Debug)]
 pub(super) struct RequestLine<'a> {
     method: Method,
-    /// Path and query, as the provider gets them.
+    /// Path and query at the provider.
     target: &'a str,
 }
 
 impl<'a> RequestLine<'a> {
-    /// Of a request to `uri`, whose path ends with that of `target`.
+    /// The line of a request to `uri`, whose path ends with that of `target`.
     pub(super) fn of(method: &Method, uri: &'a Uri, target: &Target<'a>) -> Self {
         let whole = uri.path_and_query().map_or("", |whole| whole.as_str());
         let before = uri.path().len() - target.path.len();
@@ -31,12 +31,12 @@ impl<'a> RequestLine<'a> {
         route(self.method.as_str(), self.target, body)
     }
 
-    /// The path alone: a query can have a key in it.
+    /// Returns the path without the query, which may contain a key.
     pub(super) fn path(&self) -> &'a str {
         self.target.split_once('?').map_or(self.target, |(path, _)| path)
     }
 
-    /// Returns whether the answer is to come as a stream, where there is no body to say so.
+    /// Returns whether the path asks for a stream, for requests whose body does not say it.
     pub(super) fn asks_stream(&self) -> bool {
         let query = self.target.split_once('?').map_or("", |(_, query)| query);
         query
@@ -54,35 +54,35 @@ pub(super) struct ModelRequest {
     answer: AnswerForm,
 }
 
-/// The way a request is read.
+/// The form of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QuestionForm {
     /// The body is empty.
     None,
-    /// One question.
+    /// A single request.
     One,
-    /// Texts alone: no tool is offered.
+    /// Texts only; no tool is offered.
     Texts,
-    /// A batch of them.
+    /// A batch of requests.
     Many,
 }
 
-/// The way an answer is read.
+/// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AnswerForm {
-    /// No call can be in it.
+    /// An answer that cannot contain a call.
     Unread,
-    /// One answer.
+    /// A single answer.
     One {
-        /// True if it is to come as a stream.
+        /// True if it is expected as a stream.
         stream: bool,
     },
-    /// One a line.
+    /// Several answers, one per line.
     Many,
 }
 
 impl ModelRequest {
-    /// An answer is asked for.
+    /// A request for an answer of a model.
     pub(super) fn model(judge: Box<dyn ExchangeJudge>, dialect: Dialect, stream: bool) -> Self {
         Self {
             dialect,
@@ -92,7 +92,7 @@ impl ModelRequest {
         }
     }
 
-    /// Something is sent to a model that answers with no call now.
+    /// A request to a model whose response contains no call yet.
     pub(super) fn unanswered(
         judge: Box<dyn ExchangeJudge>,
         dialect: Dialect,
@@ -106,7 +106,7 @@ impl ModelRequest {
         }
     }
 
-    /// An answer is asked for that the provider kept.
+    /// A request for an answer that the provider stored.
     pub(super) fn kept(judge: Box<dyn ExchangeJudge>, dialect: Dialect, stream: bool) -> Self {
         Self {
             dialect,
@@ -116,7 +116,7 @@ impl ModelRequest {
         }
     }
 
-    /// The answers to a batch are asked for.
+    /// A request for the answers to a batch.
     pub(super) fn results(judge: Box<dyn ExchangeJudge>, dialect: Dialect) -> Self {
         Self {
             dialect,
@@ -126,7 +126,7 @@ impl ModelRequest {
         }
     }
 
-    /// Judges the request; what goes to the provider.
+    /// Judges the request, and returns the body for the provider.
     pub(super) fn read(&mut self, body: Vec<u8>) -> Result<Vec<u8>, ProviderProblem> {
         let asked = match self.question {
             QuestionForm::None => return Ok(body),
@@ -145,7 +145,7 @@ impl ModelRequest {
         Ok(asked.body.unwrap_or(body))
     }
 
-    /// Returns the filter for the answer with this head; `None` if it passes as it comes.
+    /// Returns the filter for the answer with this head; `None` if the answer is forwarded unread.
     pub(super) fn response(
         &mut self,
         head: &response::Parts,

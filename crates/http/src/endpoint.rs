@@ -1,4 +1,4 @@
-//! A small endpoint: one request on a connection, a bounded number of connections, and a bounded time for each.
+//! A small HTTP endpoint: one request per connection, with limits for the number of connections and the time of each.
 
 use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -20,11 +20,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The limits of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndpointLimits {
-    /// Connections at a time; more wait.
+    /// Most connections at a time; more of them wait.
     pub(super) connections: usize,
-    /// The time for the head of a request.
+    /// Time limit for the head of a request.
     pub(super) head: Duration,
-    /// The time for a whole connection.
+    /// Time limit for a whole connection.
     pub(super) connection: Duration,
 }
 
@@ -44,12 +44,12 @@ impl Endpoint {
         Ok(Self { listener, address })
     }
 
-    /// The address that it listens on.
+    /// Returns the address on which it listens.
     pub(super) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers each request with what `answer` returns. Needs a runtime around it.
+    /// Answers each request with what `answer` returns. Has to be called within a runtime.
     pub(super) async fn serve<F, R>(self, limits: EndpointLimits, answer: F) -> io::Result<()>
     where
         F: Fn(Request<Incoming>) -> R + Clone + Send + Sync + 'static,

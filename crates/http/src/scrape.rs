@@ -1,4 +1,4 @@
-//! The endpoint that Prometheus reads: `GET /metrics`, and nothing else.
+//! The endpoint for Prometheus: `GET /metrics`, and nothing else.
 
 use std::{future::Future, io, net::SocketAddr, time::Duration};
 
@@ -22,7 +22,7 @@ const LIMITS: EndpointLimits = EndpointLimits {
 /// The format of the answer.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The address cannot be listened on.
+/// The error that the address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot serve metrics on {address}; name another address in `metrics.listen`")]
 pub struct ScrapeError {
@@ -41,19 +41,19 @@ impl ScrapeListener {
     /// Listens on `address`.
     ///
     /// # Errors
-    /// Returns an error if that is not possible.
+    /// Returns an error if it cannot listen there.
     pub fn bind(address: SocketAddr) -> Result<Self, ScrapeError> {
         Endpoint::bind(address)
             .map(Self)
             .map_err(|source| ScrapeError { address, source })
     }
 
-    /// Returns the address that it listens on.
+    /// Returns the address on which it listens.
     pub const fn address(&self) -> SocketAddr {
         self.0.address()
     }
 
-    /// Answers each request with what `render` returns, or with its error. Needs a runtime around it.
+    /// Answers each request with what `render` returns, or with its error. Has to be called within a runtime.
     ///
     /// # Errors
     /// Returns an error if the runtime cannot take the listener.
@@ -89,7 +89,7 @@ fn metrics(rendered: Result<String, String>) -> Response<Full<Bytes>> {
     }
 }
 
-/// Returns why a request gets no metrics.
+/// Returns the reason why a request gets no metrics, if there is one.
 fn refusal<B>(request: &Request<B>, is_loopback: bool) -> Option<(StatusCode, &'static str)> {
     if admission::is_of_page(request.headers(), is_loopback) {
         return Some((StatusCode::FORBIDDEN, "requests of web pages are refused\n"));

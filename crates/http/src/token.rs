@@ -1,4 +1,4 @@
-//! The token that is presented where others than this host's users could connect.
+//! The token that clients have to present on an address that other hosts can reach.
 
 use std::{
     fmt,
@@ -12,25 +12,25 @@ use nix::fcntl::OFlag;
 
 /// Shortest token, characters.
 const SHORTEST: usize = 16;
-/// Longest.
+/// Longest token, characters.
 const LONGEST: usize = 256;
-/// Bytes of chance in one that is made here.
+/// Random bytes in a new token.
 const RANDOM: usize = 32;
 
 /// A shared secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Box<str>);
 
-/// The reason why there is no token.
+/// The reason why a token cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The text is not a token.
     #[error("a token has {SHORTEST} to {LONGEST} of the characters A-Z, a-z, 0-9, `-`, `_`, `.` and `~`")]
     Form,
-    /// Others can read it.
+    /// Other users can read the file.
     #[error("others can read {path}, so that it is no secret: `chmod 600 {path}`", path = .0.display())]
     Public(PathBuf),
-    /// The file.
+    /// The file cannot be read or created.
     #[error("cannot read or make {path}", path = path.display())]
     Io {
         /// The file.
@@ -48,7 +48,7 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// The token that `text` is.
+    /// Checks that `text` is a valid token.
     ///
     /// # Errors
     /// Returns an error if it is too short, or cannot be part of a path.
@@ -60,10 +60,10 @@ impl Token {
         }
     }
 
-    /// The token in the file at `path`, which is made where it is missing.
+    /// Returns the token in the file at `path`, which is created if it is missing.
     ///
     /// # Errors
-    /// Returns an error if others can read it, or there is no token in it.
+    /// Returns an error if others can read the file, or it contains no token.
     pub fn at(path: &Path) -> Result<Self, TokenError> {
         let failed = |source| TokenError::Io {
             path: path.to_owned(),
@@ -99,7 +99,7 @@ impl Token {
         Self::new(text.trim())
     }
 
-    /// Returns whether `text` is it; how long that takes says nothing about how much of it is right.
+    /// Returns whether `text` is the token, in a time that does not depend on the position of a difference.
     pub fn is(&self, text: &str) -> bool {
         let (own, other) = (self.0.as_bytes(), text.as_bytes());
         let mut differs = own.len() ^ other.len();

@@ -1,4 +1,4 @@
-//! Connection troubles that a user can do something about.
+//! Connection errors that a user can correct.
 
 use std::error::Error;
 
@@ -6,18 +6,18 @@ use rustls::InvalidMessage;
 
 use super::pin::{MOST_CAUSES, inner};
 
-/// The trouble that prevents a connection.
+/// A correctable connection error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectTrouble {
     /// The other side's certificate is not trusted.
     Untrusted,
     /// The other side does not speak TLS.
     NoTls,
-    /// The proxy that the environment names.
+    /// The proxy named in the environment cannot connect.
     Proxy,
 }
 
-/// A proxy that the environment names does not lead on.
+/// The error of a proxy that is named in the environment.
 #[derive(Debug, thiserror::Error)]
 #[error("the proxy {proxy} that `HTTPS_PROXY` or `ALL_PROXY` names does not lead there")]
 pub(super) struct ProxyError {
@@ -27,7 +27,7 @@ pub(super) struct ProxyError {
 }
 
 impl ConnectTrouble {
-    /// Returns the trouble behind `error`, if it is one.
+    /// Returns the correctable error behind `error`, if there is one.
     pub(super) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut cause = Some(error);
         for _ in 0..MOST_CAUSES {

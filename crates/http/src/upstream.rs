@@ -1,5 +1,5 @@
-//! The connections to providers and servers: TLS by the host's authorities or by a pin, HTTP/2 where they speak it, kept
-//! open between requests.
+//! Connections to providers and servers: TLS with the host's authorities or a pin, HTTP/2 if the server supports it,
+//! kept open between requests.
 
 use std::{
     convert::Infallible,
@@ -34,9 +34,9 @@ use super::{pin, trouble::ProxyError};
 
 /// Longest wait for a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(15);
-/// The time for which an unused connection is kept.
+/// The time for which an unused connection is kept open.
 const IDLE: Duration = Duration::from_secs(90);
-/// Unused connections to one provider.
+/// Most unused connections to one provider.
 const MOST_IDLE: usize = 32;
 /// The interval of keep-alive pings on an HTTP/2 connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
@@ -46,25 +46,26 @@ type Failure = Box<dyn Error + Send + Sync>;
 /// The body to send: one that was read, or one that is streamed.
 pub(super) type Sent = Either<Full<Bytes>, Incoming>;
 
-/// Speaks to providers, or to one server.
+/// A client for providers, or for one server.
 #[derive(Clone, Debug)]
 pub(super) struct Upstream(legacy::Client<Patient<HttpsConnector<Dialer>>, Sent>);
 
 impl Upstream {
-    /// With the authorities of this host (`SSL_CERT_FILE` and `SSL_CERT_DIR` name others), and with the proxy that
-    /// `HTTPS_PROXY` names.
+    /// A client with the authorities of this host (`SSL_CERT_FILE` and `SSL_CERT_DIR` name others), and with the proxy
+    /// in `HTTPS_PROXY`.
     ///
     /// # Errors
-    /// Returns an error if the host's authorities cannot be had.
+    /// Returns an error if the host's authorities cannot be read.
     pub(super) fn new() -> io::Result<Self> {
         Self::pinned(None)
     }
 
-    /// The same, or with the one server whose certificate has this fingerprint: then no authority is asked, and nothing
-    /// is said in clear. What another certificate leads to is a [`pin::CertificateMismatch`] behind the error.
+    /// A client that, if `pin` is given, only connects to the server whose certificate has this fingerprint: without
+    /// authorities, and never unencrypted. Another certificate causes an error with a [`pin::CertificateMismatch`]
+    /// behind it.
     ///
     /// # Errors
-    /// Returns an error if the host's authorities cannot be had.
+    /// Returns an error if the host's authorities cannot be read.
     pub(super) fn pinned(pin: Option<Digest>) -> io::Result<Self> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
@@ -100,7 +101,7 @@ impl Upstream {
     }
 }
 
-/// Opens connections, through a proxy where the environment names one for the provider.
+/// Opens connections, through a proxy if the environment names one for the destination.
 #[derive(Clone, Debug)]
 struct Dialer {
     tcp: HttpConnector,
@@ -117,7 +118,7 @@ impl Service<Uri> for Dialer {
     }
 
     fn call(&mut self, destination: Uri) -> Self::Future {
-        // What is asked in clear is on this host or next to it.
+        // An unencrypted destination is on this host or on its network.
         let is_far = destination.scheme_str() == Some("https");
         let proxy = self.environment.intercept(&destination).filter(|_| is_far);
         let Some(proxy) = proxy else {
@@ -140,7 +141,7 @@ impl Service<Uri> for Dialer {
     }
 }
 
-/// A proxy, without what it is asked with.
+/// Returns the URL of a proxy without its credentials.
 fn shown(proxy: &Uri) -> String {
     let host = proxy.host().unwrap_or_default();
     let scheme = proxy.scheme_str().unwrap_or("http");
@@ -150,7 +151,7 @@ fn shown(proxy: &Uri) -> String {
     }
 }
 
-/// A connector that is not waited for without end.
+/// A connector with a time limit.
 #[derive(Clone, Debug)]
 struct Patient<C>(C);
 
@@ -183,12 +184,12 @@ where
     }
 }
 
-/// A body that was read.
+/// Returns a body that is complete.
 pub(super) fn whole(body: impl Into<Bytes>) -> Sent {
     Either::Left(Full::<Bytes>::new(body.into()))
 }
 
-/// A body that nothing can go wrong with, as an error type.
+/// Converts the error of a body that cannot fail.
 pub(super) const fn never(never: Infallible) -> Failure {
     match never {}
 }

@@ -1,5 +1,5 @@
-//! The calls of a session in the user's own store: what others did is read, a call is checked and counted, in one
-//! transaction. The window itself is in memory; the store brings what is new.
+//! The calls of a session in the user's own store: in one transaction, the calls of others are read, and a call is
+//! checked and counted. The window itself is in memory, and is updated from the store.
 
 use std::path::PathBuf;
 
@@ -8,15 +8,15 @@ use mcpmon_model::{Recent, SessionId, SharedCall, SharedCallAnswer};
 use mcpmon_policy::Policy;
 use mcpmon_store::{Access, Store, StoreError};
 
-/// The calls of a session, as the store has them.
+/// The calls of a session in the store.
 #[derive(Debug)]
 pub(super) struct StoredCalls {
     path: PathBuf,
     session: SessionId,
-    /// Opened with the first call that is checked.
+    /// Opened when the first call is checked.
     store: Option<Store>,
     window: CallWindow,
-    /// The last row that is in the window.
+    /// The last row that was read into the window.
     seen: i64,
 }
 
@@ -31,7 +31,7 @@ impl StoredCalls {
         }
     }
 
-    /// Checks a call beside those of all processes of the session, and counts it.
+    /// Checks a call together with those of all processes of the session, and counts it.
     pub(super) fn check(
         &mut self,
         policy: &Policy,
@@ -40,12 +40,12 @@ impl StoredCalls {
         self.among(|window| window.check(policy, call))
     }
 
-    /// Tells all processes of the session what happened in it.
+    /// Makes a recent call known to all processes of the session.
     pub(super) fn take(&mut self, recent: Recent) -> Result<(), StoreError> {
         self.among(|_| ((), Some(recent)))
     }
 
-    /// Does `work` with all that happened, and adds what comes of it.
+    /// Calls `work` with the updated window, and stores what it returns.
     fn among<T>(
         &mut self,
         work: impl FnOnce(&mut CallWindow) -> (T, Option<Recent>),
@@ -59,7 +59,7 @@ impl StoredCalls {
         };
         let (window, seen) = (&mut self.window, &mut self.seen);
         let ((value, own), row) = store.among_recent(&self.session, *seen, |news: Vec<(i64, Recent)>| {
-            // Others have them for good: they stay in the window even where this transaction fails.
+            // These rows are committed: they stay in the window even if this transaction fails.
             for (row, recent) in news {
                 window.take(recent);
                 *seen = row;

@@ -1,8 +1,8 @@
-//! The one place that asks for the time of day.
+//! The clock: the only place that reads the time of day.
 
 use mcpmon_model::Timestamp;
 
-/// Now, in nanoseconds since the epoch.
+/// Returns the current time, in nanoseconds since the epoch.
 pub fn now() -> Timestamp {
     Timestamp(
         jiff::Timestamp::now()

@@ -1,4 +1,4 @@
-//! A notification on the user's desktop that a call waits for a person.
+//! Desktop notifications that a call waits for a person.
 
 use std::{
     env,
@@ -9,9 +9,9 @@ use std::{
 
 use mcpmon_model::HeldCall;
 
-/// The program that shows it. Another one of this name on the PATH of an agent is not started.
+/// The program that shows notifications, by its absolute path: one on the PATH of an agent could be another program.
 const PROGRAM: &str = "/usr/bin/notify-send";
-/// Characters of a text that are shown.
+/// Most characters of a text that are shown.
 const MAX_SHOWN: usize = 200;
 
 /// Shows that a call waits, if this user has a desktop. Root has none.
@@ -26,7 +26,7 @@ pub(super) fn notify(held: &HeldCall) {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // Nobody waits for a desktop that does not answer.
+    // A thread, because the desktop may not answer.
     let shown = thread::Builder::new().spawn(move || {
         if let Err(error) = command.status() {
             tracing::debug!(%error, "no notification is shown");
@@ -51,7 +51,7 @@ fn arguments(held: &HeldCall) -> Vec<String> {
     ]
 }
 
-/// A text without markup, and without anything that cannot be seen.
+/// Returns a text without markup and invisible characters.
 fn shown(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars().take(MAX_SHOWN) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// After this long without a loss the next one is another.
+/// The time without a loss after which the next one is reported again.
 const OVER: Duration = Duration::from_mins(1);
 
 /// The time of the last loss.
@@ -10,7 +10,7 @@ const OVER: Duration = Duration::from_mins(1);
 pub(super) struct LastLoss(Option<Instant>);
 
 impl LastLoss {
-    /// Notes one. Whether it is to be told: between losses something may find room each time.
+    /// Records a loss. Returns whether to report it: some entries may be stored between two losses.
     pub(super) fn is_news(&mut self, now: Instant) -> bool {
         let last = self.0.replace(now);
         last.is_none_or(|last| now.saturating_duration_since(last) >= OVER)

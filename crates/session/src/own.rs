@@ -1,28 +1,29 @@
-//! The user's own policy file where a daemon rules: it can only tighten the daemon's policy, and a mistake in it
+//! The user's own policy file on a host with a daemon: it can only tighten the daemon's policy, and a mistake in it
 //! disables nothing.
 
 use mcpmon_config::{ConfigError, LoadedConfiguration, Search, SourceError, Sources, Trust};
 use mcpmon_detect::mask::mask_text;
 use mcpmon_model::{Digest, Event, EventKind, Layer, Severity, Timestamp};
 
-/// A user's own file, or none; or why it cannot be read.
+/// The content of a user's own file, none, or the error of reading it.
 type Found = Result<Option<Sources>, SourceError>;
 
-/// Follows a user's own file.
+/// Follows the content of a user's own file.
 #[derive(Debug)]
 pub(super) struct Own {
     /// The host's policy.
     host: LoadedConfiguration,
-    /// The digest of the last result: text, nothing, or the reason why it cannot be read.
+    /// The digest of the last result: the text, none, or the error.
     seen: Option<Digest>,
     /// The text in force.
     text: Option<Sources>,
-    /// The error that is not reported yet.
+    /// An error that is not reported yet.
     untold: Option<ConfigError>,
 }
 
 impl Own {
-    /// On top of the host's policy, what was `found`: what holds, and what follows the file from now on.
+    /// Applies `found` on top of the host's policy. Returns the resulting configuration, and a value that follows the
+    /// file.
     pub(super) fn over(host: LoadedConfiguration, found: Found) -> (LoadedConfiguration, Self) {
         let mut own = Self {
             host,
@@ -41,7 +42,7 @@ impl Own {
         (loaded, own)
     }
 
-    /// The host has another policy: what holds now.
+    /// Replaces the host's policy. Returns the resulting configuration.
     pub(super) fn adopt(&mut self, host: LoadedConfiguration) -> LoadedConfiguration {
         self.host = host;
         let Some(text) = &self.text else {
@@ -53,8 +54,8 @@ impl Own {
         })
     }
 
-    /// Returns the change since the last call, given the current text `found`; if it cannot be used, the
-    /// previous one stays in force.
+    /// Returns the change since the last call, given the current text `found`. If the text cannot be used, the previous
+    /// one stays in force.
     pub(super) fn news(&mut self, found: Found) -> Option<Result<LoadedConfiguration, ConfigError>> {
         match self.untold.take() {
             Some(error) => Some(Err(error)),
@@ -85,7 +86,7 @@ impl Own {
     }
 }
 
-/// A user's own file, where the user's environment and command line say that it is.
+/// A user's own file, at the place given by the user's environment and command line.
 #[derive(Debug)]
 pub(super) struct FollowedFile {
     search: Search,
@@ -94,7 +95,8 @@ pub(super) struct FollowedFile {
 }
 
 impl FollowedFile {
-    /// On top of the daemon's policy `host`: what holds, and what follows the file from now on.
+    /// Applies the file on top of the daemon's policy `host`. Returns the resulting configuration, and a value that
+    /// follows the file.
     pub(super) fn over(
         host: LoadedConfiguration,
         search: Search,
@@ -124,8 +126,8 @@ impl FollowedFile {
     }
 }
 
-/// Builds the event about a change of the policy at `path`; of the user `uid` if one process judges for many. If the
-/// change is a mistake, the policy before stays in force.
+/// Builds the event about a change of the policy at `path`; `uid` is given if one process judges for many users. If the
+/// new policy is invalid, the previous one stays in force.
 pub(super) fn told(
     now: Timestamp,
     uid: Option<u32>,
@@ -146,8 +148,8 @@ pub(super) fn told(
     event
 }
 
-/// Returns the mistakes as they are recorded and logged: place and key of each. A line of the file may hold a
-/// secret, and so may a message that quotes a value.
+/// Returns the mistakes in the form in which they are recorded and logged: position and key of each. A line of the file
+/// may contain a secret, and so may a message that quotes a value.
 pub fn mistakes(error: &ConfigError) -> Vec<String> {
     match error {
         ConfigError::Invalid(invalid) => {

@@ -1,18 +1,18 @@
-//! The presence of the daemon, or of the user's own store, in the middle of a session.
+//! Whether the daemon, or the user's own store, can be reached during a session.
 
 use std::time::Duration;
 
 use mcpmon_model::Timestamp;
 
-/// How long a daemon that is away is left alone.
+/// The time before an unreachable daemon is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Whether what is shared can be had.
+/// Whether the shared state can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SharedStatePresence {
-    /// It can.
+    /// It can be reached.
     Here,
-    /// It cannot; when it was tried last.
+    /// It cannot be reached; it was tried last at this time.
     Away(Timestamp),
 }
 
@@ -24,7 +24,7 @@ impl SharedStatePresence {
         }
     }
 
-    /// Whether it is time to try again.
+    /// Returns whether it may be tried now.
     pub(super) fn is_due(self, now: Timestamp) -> bool {
         match self {
             Self::Here => true,

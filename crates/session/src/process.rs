@@ -1,10 +1,10 @@
-//! Processes by number and start, as the daemon names them.
+//! Processes, identified by number and start time as in the daemon.
 
 use mcpmon_model::ProcessId;
 use nix::unistd::{SysconfVar, sysconf};
 use procfs::{FromRead as _, process::Stat};
 
-/// Identity of the process that has `pid` now; `None` where there is none.
+/// Returns the identity of the process that has `pid` now. Returns `None` if there is none.
 pub(super) fn identify(pid: u32) -> Option<ProcessId> {
     let stat = Stat::from_file(format!("/proc/{pid}/stat")).ok()?;
     let ticks = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
@@ -14,7 +14,7 @@ pub(super) fn identify(pid: u32) -> Option<ProcessId> {
     })
 }
 
-/// Returns whether `process` still runs, and its number means no other one.
+/// Returns whether `process` still runs, and its number was not reused.
 pub(super) fn lives(process: ProcessId) -> bool {
     identify(process.pid) == Some(process)
 }

@@ -1,10 +1,10 @@
-//! Results are read for what is sensitive in them on their way to the store, while no client waits.
+//! Results are searched for sensitive content on their way to the store, so that no client waits for it.
 
 use mcpmon_engine::cross_server;
 use mcpmon_model::{Recent, Timestamp};
 use mcpmon_store::{ClaimedPosts, Destination, PruneCount, RetentionLimits, StoreEntry, StoreError};
 
-/// A destination that gets results as they were read.
+/// A destination that receives results after they were searched.
 #[derive(Debug)]
 pub(super) struct ResultReader<D>(pub(super) D);
 
@@ -40,7 +40,8 @@ impl<D: Destination> Destination for ResultReader<D> {
     }
 }
 
-/// An entry as it is kept: of a result what is in it, if there is anything.
+/// Converts an entry to the form in which it is stored. Of a result only the kinds of sensitive content are stored, if
+/// there are any.
 fn read(entry: StoreEntry) -> Option<StoreEntry> {
     let StoreEntry::Unread(session, output, result) = entry else {
         return Some(entry);

@@ -1,5 +1,5 @@
-//! A conversation over a server's standard streams: the guard judges the bytes, and the outcome is recorded before anything
-//! is written.
+//! Conversations over a server's standard streams: the guard judges the bytes, and the outcome is recorded before
+//! anything is written.
 
 use mcpmon_guard::GuardOutput;
 use mcpmon_model::{Side, Timestamp};
@@ -8,8 +8,8 @@ use mcpmon_protocol::filter::stdio::Filter;
 use super::Session;
 
 impl Session {
-    /// Takes the bytes that `side` wrote, cut anywhere, and puts the bytes to write into `out`. Changes of the shared state
-    /// are taken in before each line.
+    /// Judges the bytes that `side` wrote, cut at any place, and puts the bytes to write into `out`. Changes of the
+    /// shared state are applied before each line.
     pub fn push(
         &mut self,
         now: Timestamp,
@@ -39,8 +39,8 @@ impl Session {
         self.carry_out(&mut out.outcome);
     }
 
-    /// Does the work of [`Self::tick`], answers requests that waited for too long, and tells the client of lists that have
-    /// changed.
+    /// Does the work of [`Self::tick`], answers requests that waited too long, and notifies the client of changed
+    /// lists.
     pub fn tick_stdio(&mut self, now: Timestamp, filter: &mut Filter, out: &mut GuardOutput) {
         if filter.is_asking() {
             self.refresh(now);

@@ -16,9 +16,9 @@ use super::sys;
 /// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEnd {
-    /// By itself, with this status.
+    /// It exited with this status.
     Exited(u8),
-    /// By a signal.
+    /// It was killed by this signal.
     Killed(Signal),
 }
 
@@ -26,7 +26,7 @@ impl ProcessEnd {
     /// Returns the process and its end from a status of `wait(2)`.
     pub(super) fn of(status: WaitStatus) -> Option<(Pid, Self)> {
         match status {
-            // Of eight bits, as the kernel keeps it.
+            // The kernel keeps eight bits of the status.
             WaitStatus::Exited(pid, code) => Some((pid, Self::Exited(code.to_le_bytes()[0]))),
             WaitStatus::Signaled(pid, signal, _) => Some((pid, Self::Killed(signal))),
             WaitStatus::Stopped(..)
@@ -37,17 +37,17 @@ impl ProcessEnd {
         }
     }
 
-    /// Ends this process the same way: by the signal at once, or with the status that is returned.
+    /// Ends this process the same way: immediately by the signal, or by returning the status.
     pub fn repeat(self) -> ExitCode {
         match self {
             Self::Exited(code) => ExitCode::from(code),
             Self::Killed(signal) => {
-                // A core of this program would say nothing about the one that crashed.
+                // A core dump of this program would not explain the crash of the other.
                 let _limited = setrlimit(Resource::RLIMIT_CORE, 0, 0);
                 sys::restore_default(signal);
                 let _unblocked = SigSet::from(signal).thread_unblock();
                 let _raised = raise(signal);
-                // As shells tell it, where the signal did not end this process.
+                // The convention of shells, in case the signal did not end this process.
                 ExitCode::from(128_u8.wrapping_add((signal as i32).to_le_bytes()[0]))
             }
         }

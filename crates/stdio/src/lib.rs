@@ -1,8 +1,8 @@
-//! The stdio sense: one MCP server, executed by the descriptor of a file that was looked at, and a relay between it and its
-//! client. The driver of the relay decides which bytes go from one to the other.
+//! The stdio transport: one MCP server, executed by the descriptor of a file that was examined, and a relay between the
+//! server and its client. The driver of the relay decides which bytes are forwarded.
 //!
-//! Two processes: the one that the client started watches over the other, which starts the server and relays.
-//! Whichever of them, of the server's processes or of the client ends, nothing is left running.
+//! There are two processes: the one that the client started watches the other, which starts the server and relays. When
+//! either of them, the server or the client ends, no process is left running.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 

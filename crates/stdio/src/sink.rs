@@ -1,4 +1,4 @@
-//! The writing end of a pipe that may be full: what it does not take waits here, and never blocks the relay.
+//! The writing end of a pipe: bytes that do not fit are buffered, so that the relay never blocks.
 
 use std::{
     io,
@@ -19,12 +19,12 @@ use nix::{
     unistd::write,
 };
 
-/// The number of bytes that a ready pipe takes at least, without blocking.
+/// Number of bytes that a ready pipe accepts without blocking.
 const CHUNK: usize = 4096;
-/// The capacity that a buffer keeps after use.
+/// The capacity that an empty buffer keeps.
 const KEPT: usize = 256 * 1024;
 
-/// A descriptor to write to, and what waits for it.
+/// A descriptor to write to, and the bytes that wait for it.
 #[derive(Debug)]
 pub(super) struct Sink {
     descriptor: OwnedFd,
@@ -33,30 +33,30 @@ pub(super) struct Sink {
     written: usize,
 }
 
-/// The way a write is kept from blocking. The flag of an inherited description must not be changed: others
+/// How blocking is avoided. The flags of an inherited file description may not be changed, because other processes
 /// share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WriteMode {
-    /// The description is ours, and does not block.
+    /// The file description belongs to this process, and is non-blocking.
     Own,
-    /// A socket, which is asked each time.
+    /// A socket: each call is non-blocking.
     Socket,
-    /// Anything else, in pieces that fit.
+    /// Anything else: it is written in pieces that fit.
     Pieces,
 }
 
-/// Nobody reads any more.
+/// The error that the reader has closed its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReaderGone;
 
 impl Sink {
-    /// The writing end of a pipe of our own.
+    /// The writing end of a pipe that this process created.
     pub(super) fn of_pipe(descriptor: OwnedFd) -> io::Result<Self> {
         set_nonblocking(&descriptor)?;
         Ok(Self::new(descriptor, WriteMode::Own))
     }
 
-    /// A descriptor that was inherited.
+    /// A sink for an inherited descriptor.
     pub(super) fn inherited(descriptor: OwnedFd) -> io::Result<Self> {
         let kind = SFlag::from_bits_truncate(fstat(&descriptor)?.st_mode) & SFlag::S_IFMT;
         if kind == SFlag::S_IFSOCK {
@@ -79,15 +79,15 @@ impl Sink {
         }
     }
 
-    /// Bytes that wait.
+    /// Returns the number of waiting bytes.
     pub(super) const fn waiting(&self) -> usize {
         self.pending.len() - self.written
     }
 
-    /// Writes what can be written of `bytes`, keeps the rest, and leaves `bytes` empty.
+    /// Writes as much of `bytes` as possible, buffers the rest, and leaves `bytes` empty.
     pub(super) fn send(&mut self, bytes: &mut Vec<u8>) -> Result<(), ReaderGone> {
         if self.waiting() > 0 {
-            // What is written already must not pile up while something always waits.
+            // Remove written bytes, which would pile up if some bytes always waited.
             self.pending.drain(..std::mem::take(&mut self.written));
             self.pending.append(bytes);
             return Ok(());
@@ -102,7 +102,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes what can be written of what waits.
+    /// Writes as many of the waiting bytes as possible.
     pub(super) fn flush(&mut self) -> Result<(), ReaderGone> {
         self.written += self.write(&self.pending[self.written..])?;
         if self.waiting() == 0 {
@@ -150,7 +150,7 @@ impl AsFd for Sink {
     }
 }
 
-/// A description of our own for the same pipe.
+/// Opens another file description of the same pipe.
 fn reopen(descriptor: &OwnedFd) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     let file = std::fs::OpenOptions::new()
@@ -160,7 +160,7 @@ fn reopen(descriptor: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Lets reads and writes through `descriptor`, and every other of its description, return where they would wait.
+/// Makes reads and writes of `descriptor`, and of all others of its file description, return instead of blocking.
 pub(super) fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
     let flags = OFlag::from_bits_retain(fcntl(&descriptor, FcntlArg::F_GETFL)?);
     fcntl(&descriptor, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
@@ -178,7 +178,7 @@ mod tests {
 
     type Tested = Result<(), Box<dyn std::error::Error>>;
 
-    /// A sink and what it leads to.
+    /// Returns a sink, and the other end.
     fn ends(kind: &str) -> Result<(Sink, File), Box<dyn std::error::Error>> {
         Ok(match kind {
             "socket" => {

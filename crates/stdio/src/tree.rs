@@ -1,11 +1,11 @@
-//! Process trees: who descends from whom.
+//! Process trees: the descendants of a process.
 
 use std::fs;
 
 /// Most descendants that are listed for one process.
 const MAX_DESCENDANTS: usize = 4096;
 
-/// Descendants of `pid`, parents before children.
+/// Returns the descendants of `pid`, parents before children.
 pub fn descendants(pid: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut next = vec![pid];
@@ -21,7 +21,7 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     found
 }
 
-/// Children of every thread of `pid`.
+/// Returns the children of all threads of `pid`.
 fn children(pid: u32) -> Vec<u32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Unasked messages of the server.
+//! The stream of the server's unasked messages.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,13 +9,13 @@ use crate::client::{AnswerFault, EventContent, LAST_EVENT, Resume, Stream, heard
 
 /// Longest wait for a stream to open.
 const OPEN: Duration = Duration::from_secs(60);
-/// Longest wait between two tries.
+/// Longest pause between two attempts.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
-/// A stream that lasts less is soon tried less often.
+/// A stream that ends earlier increases the pause before the next attempt.
 const SHORT: Duration = Duration::from_secs(5);
 
 impl Bridge {
-    /// Hears what the server says unasked in the session that there is now, if it offers that.
+    /// Reads the server's unasked messages in the current session, if the server offers such a stream.
     pub(super) fn listen(self: &Arc<Self>) {
         if self.session().endpoint.is_some() {
             return;
@@ -44,7 +44,7 @@ impl Bridge {
                     resume.id = latest.id.or(resume.id);
                     resume.retry = latest.retry.or(resume.retry);
                 }
-                // It is busy, or cannot be reached at the moment.
+                // The server is busy, or cannot be reached at the moment.
                 Ok(Err(
                     AnswerFault::Unreachable(_)
                     | AnswerFault::Status {
@@ -52,7 +52,7 @@ impl Bridge {
                     },
                 ))
                 | Err(_) => {}
-                // It does not say anything unasked.
+                // The server offers no such stream.
                 Ok(Err(_)) => return,
             }
             pause = match began.elapsed() < SHORT {
@@ -63,7 +63,7 @@ impl Bridge {
         }
     }
 
-    /// Passes on what comes on the one stream of the transport of 2024-11-05. Without it there is no server.
+    /// Forwards everything on the stream of the transport of 2024-11-05. When the stream ends, the bridge ends.
     pub(super) fn empty(self: &Arc<Self>, mut stream: Stream) {
         let bridge = Arc::clone(self);
         let emptying = tokio::spawn(async move {

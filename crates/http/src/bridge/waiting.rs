@@ -1,4 +1,4 @@
-//! Requests that wait for their answers.
+//! Requests of the client that wait for their answers.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -10,10 +10,10 @@ use tokio::{
 
 use super::lock;
 
-/// Requests that wait at a time: each has a connection, or a stream of one.
+/// Most requests that wait at a time: each has a connection, or a stream of one.
 const MOST: usize = 1024;
 
-/// Requests that wait for their answers.
+/// The requests of a bridge that wait.
 #[derive(Debug, Default)]
 pub(super) struct PendingBridgeRequests {
     requests: Mutex<BTreeMap<RequestId, PendingBridgeRequest>>,
@@ -22,15 +22,15 @@ pub(super) struct PendingBridgeRequests {
 
 #[derive(Debug)]
 struct PendingBridgeRequest {
-    /// True if it is cancelled by closing its stream.
+    /// True if the request is cancelled by closing its stream.
     stateless: bool,
-    /// True for a stream without an end.
+    /// True if its stream has no end.
     endless: bool,
     task: AbortHandle,
 }
 
 impl PendingBridgeRequests {
-    /// Returns whether so many more may wait.
+    /// Returns whether `more` requests may wait.
     pub(super) fn has_room(&self, more: usize) -> bool {
         lock(&self.requests).len() + more <= MOST
     }
@@ -43,7 +43,7 @@ impl PendingBridgeRequests {
         endless: bool,
         start: impl FnOnce() -> JoinHandle<()>,
     ) -> JoinHandle<()> {
-        // Nothing is done before it is known that it waits.
+        // The lock is held until the request is registered, so that the task cannot finish it earlier.
         let mut requests = lock(&self.requests);
         let task = start();
         requests.extend(ids.iter().map(|id| {
@@ -57,15 +57,15 @@ impl PendingBridgeRequests {
         task
     }
 
-    /// The answer to `id` came. Whether anybody waited.
+    /// Removes a request that was answered. Returns whether it was waiting.
     pub(super) fn answered(&self, id: &RequestId) -> bool {
         let was = lock(&self.requests).remove(id).is_some();
         self.fewer.notify_waiters();
         was
     }
 
-    /// Nobody waits for `id` any more. Whether that is all there is to do: the server hears of it by the end of its
-    /// stream.
+    /// Removes a request for which the client no longer waits. Returns whether the end of its stream tells the server,
+    /// so that no message is needed.
     pub(super) fn abandon(&self, id: &RequestId) -> bool {
         let Some(request) = lock(&self.requests).remove(id) else {
             return false;
@@ -77,7 +77,7 @@ impl PendingBridgeRequests {
         request.stateless
     }
 
-    /// Nobody waits for anything any more.
+    /// Removes all requests, and stops their tasks.
     pub(super) fn abandon_all(&self) {
         for (_, request) in std::mem::take(&mut *lock(&self.requests)) {
             request.task.abort();
@@ -85,14 +85,14 @@ impl PendingBridgeRequests {
         self.fewer.notify_waiters();
     }
 
-    /// All that wait, who wait no longer.
+    /// Removes and returns all requests.
     pub(super) fn take_all(&self) -> Vec<RequestId> {
         let all = std::mem::take(&mut *lock(&self.requests));
         self.fewer.notify_waiters();
         all.into_keys().collect()
     }
 
-    /// Waits until nothing waits but what has no end.
+    /// Waits until only requests without an end are left.
     pub(super) async fn none(&self) {
         loop {
             let fewer = self.fewer.notified();

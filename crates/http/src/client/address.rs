@@ -15,13 +15,13 @@ pub struct Address {
 /// The reason why a text is not the address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// No URL at all.
+    /// The text is not a URL.
     #[error("`{0}` is no URL of an MCP server: expected one such as https://mcp.example.com/mcp")]
     Syntax(String),
-    /// Neither `http` nor `https`.
+    /// The scheme is neither `http` nor `https`.
     #[error("`{0}` is no scheme of an MCP server: expected `http` or `https`")]
     Scheme(String),
-    /// The URL has credentials, which any user who lists processes would see.
+    /// The URL has credentials, which any user who lists processes could see.
     #[error(
         "a URL cannot contain a user name or a password: put them into a variable and name it with `--header-env \
          Authorization=VARIABLE`"
@@ -39,7 +39,7 @@ impl Address {
     /// Reads a URL.
     ///
     /// # Errors
-    /// Returns an error if nothing can be asked there.
+    /// Returns an error if the URL cannot be used for requests.
     pub fn new(text: &str) -> Result<Self, AddressError> {
         let url = Url::parse(text).map_err(|_invalid| AddressError::Syntax(without_secrets(text)))?;
         Self::of(url, text)
@@ -68,19 +68,19 @@ impl Address {
         &self.uri
     }
 
-    /// The URL as it is, with whatever is secret in it.
+    /// Returns the URL unchanged, including any secrets.
     pub fn as_str(&self) -> &str {
         self.url.as_str()
     }
 
-    /// The URL without its query, in which keys are passed.
+    /// Returns the URL without its query, which may contain keys.
     pub fn shown(&self) -> String {
         let mut shown = self.url.clone();
         shown.set_query(None);
         shown.into()
     }
 
-    /// Host and, where it is named, port: a name for a server that has no other.
+    /// Returns host and, if it is given, port: the name of a server without another one.
     pub fn authority(&self) -> String {
         let host = self.url.host_str().unwrap_or_default();
         match self.url.port() {
@@ -89,12 +89,12 @@ impl Address {
         }
     }
 
-    /// The same server's `path` below this address.
+    /// Returns the address of `path` below this one, on the same server.
     pub(super) fn below(&self, path: &str) -> Result<Self, AddressError> {
         self.endpoint(&format!("{}/{path}", self.url.path().trim_end_matches('/')))
     }
 
-    /// Resolves `reference` relative to this address. Credentials go with it, so it must not lead to another
+    /// Resolves `reference` relative to this address. Credentials are sent there too, so it must not lead to another
     /// server.
     pub(super) fn endpoint(&self, reference: &str) -> Result<Self, AddressError> {
         let joined = self.url.join(reference);
@@ -118,7 +118,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A text that may be a URL, without what may be a secret in it.
+/// Returns a text that may be a URL without the parts that may be secret.
 fn without_secrets(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     match text.rsplit_once('@') {

@@ -1,4 +1,4 @@
-//! The transport of 2024-11-05: one stream of events, whose first says where messages go.
+//! The transport of 2024-11-05: one stream of events, the first of which gives the URL for messages.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
 /// Longest wait for the first event.
 const WELCOME: Duration = Duration::from_secs(15);
 
-/// A stream, and where messages go whose answers come on it.
+/// A stream, and the URL for messages that are answered on it.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     pub(crate) stream: Stream,
@@ -21,7 +21,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Opens one.
+    /// Opens a stream, and waits for the URL.
     pub(crate) async fn open(wire: &Wire) -> Result<Self, AnswerFault> {
         let welcome = async {
             let mut stream = wire.listen(HeaderMap::new()).await?;

@@ -1,5 +1,5 @@
-//! A small client of MCP servers over HTTP, of both eras and of the transport before them: it asks a server what it
-//! offers, one behind pipes as well, and carries the messages of a client that speaks no HTTP itself.
+//! A client of MCP servers over HTTP, for all protocol revisions. It lists what a server offers, also that of a server
+//! on stdio, and carries the messages of a client that speaks stdio only.
 
 mod address;
 mod card;
@@ -42,7 +42,7 @@ pub(super) use self::{
 /// The transport of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerTransport {
-    /// Streamable HTTP; HTTP with server-sent events where that fails as the specification has it.
+    /// Streamable HTTP; HTTP with server-sent events if that fails in the way that the specification describes.
     #[default]
     Http,
     /// HTTP with server-sent events, the transport of 2024-11-05.

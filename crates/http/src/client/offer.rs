@@ -1,4 +1,4 @@
-//! Offers: the requests to a server and its answers, decoded.
+//! Offers: the decoded lists of a server, with the requests and answers from which they come.
 
 use std::time::Instant;
 
@@ -8,21 +8,21 @@ use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value, cano
 
 use super::{outline::ClientMessage, params::ToolHeaders};
 
-/// One request and its answer, as they stood on the wire.
+/// A request and its answer, unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestAndAnswer {
-    /// The time of the request: the answer is no older than that, however late it is read.
+    /// The time of the request. The answer is not older, however late it is read.
     pub asked: Instant,
     /// The request.
     pub request: String,
     /// The answer, on one line.
     pub answer: Vec<u8>,
-    /// The list that this is a page of.
+    /// The list of which this is a page.
     pub page: Option<ListKind>,
 }
 
 impl RequestAndAnswer {
-    /// Has `see` see every definition of the page.
+    /// Calls `see` with every definition of the page.
     fn definitions(&self, mut see: impl FnMut(ListKind, Value<'_>)) {
         let Some(kind) = self.page else { return };
         let list = LISTS.iter().find(|list| list.kind == kind);
@@ -35,7 +35,8 @@ impl RequestAndAnswer {
     }
 }
 
-/// Has `read` see a JSON text, `None` where it is none. Of members with one name it sees the last, as most readers do.
+/// Parses a JSON text and calls `read` with its root, or with `None` if it is invalid. Of several members with one name
+/// it uses the last, as most readers do.
 pub(super) fn reread<T>(text: &[u8], read: impl FnOnce(Option<Value<'_>>) -> T) -> T {
     let mut scanner = Scanner::new(DEEPEST);
     let text = scanner
@@ -49,7 +50,7 @@ pub(super) fn reread<T>(text: &[u8], read: impl FnOnce(Option<Value<'_>>) -> T) 
 /// The offer of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerOffer {
-    /// The revision that was spoken.
+    /// The negotiated revision.
     pub version: String,
     /// The server's own name.
     pub name: Option<String>,
@@ -57,7 +58,7 @@ pub struct ServerOffer {
     pub release: Option<String>,
     /// The text in which it describes itself to models.
     pub instructions: Option<String>,
-    /// The answers: the introduction first, then every page.
+    /// The answers: to the introduction, then all pages.
     pub turns: Vec<RequestAndAnswer>,
 }
 
@@ -70,8 +71,8 @@ impl RequestAndAnswer {
 }
 
 impl ServerOffer {
-    /// Has `see` see every definition, page by page: there is never more than one page in any other form than that of
-    /// the wire, as what is hostile takes many times the room then.
+    /// Calls `see` with every definition, page by page. Only one page is decoded at a time, because hostile content can
+    /// take many times more memory in decoded form.
     pub fn definitions(&self, mut see: impl FnMut(ListKind, Value<'_>)) {
         for turn in &self.turns {
             turn.definitions(&mut see);
@@ -103,19 +104,19 @@ impl ServerOffer {
 /// The extension by which a server offers skills.
 const SKILLS: &str = "io.modelcontextprotocol/skills";
 
-/// A list that a server may have.
+/// A list that a server can have.
 #[derive(Debug)]
 pub(super) struct ListMethod {
     pub(super) kind: ListKind,
-    /// The method that asks for it.
+    /// The method that requests it.
     pub(super) method: &'static str,
-    /// The member of the result that holds its items.
+    /// The member of the result with its items.
     pub(super) member: &'static str,
     /// The capability that announces it.
     pub(super) capability: &'static str,
 }
 
-/// All of them, in the order in which they are asked for.
+/// All lists, in the order in which they are requested.
 pub(super) const LISTS: [ListMethod; 5] = [
     ListMethod {
         kind: ListKind::Tools,

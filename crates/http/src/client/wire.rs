@@ -1,4 +1,4 @@
-//! One request over HTTP, and what comes back: nothing, a JSON text, or a stream of events.
+//! One request over HTTP and its response: nothing, a JSON text, or a stream of events.
 
 use std::{fmt, time::Duration};
 
@@ -18,9 +18,9 @@ use crate::{
     upstream::{self, Upstream},
 };
 
-/// Bytes that are read of what is no answer.
+/// Most bytes that are read of an error response.
 const REFUSAL: usize = 64 << 10;
-/// Longest time in which no byte of an answer comes.
+/// Longest time without a byte of a response.
 pub(crate) const SILENCE: Duration = Duration::from_secs(3600);
 
 /// `Mcp-Session-Id`.
@@ -33,14 +33,14 @@ pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
-/// The way to ask a server.
+/// A server's address, with all that is needed for requests.
 #[derive(Clone)]
 pub struct ServerEndpoint {
     /// The address.
     pub address: Address,
     /// The headers of every request.
     pub headers: Vec<Header>,
-    /// Its certificate.
+    /// The fingerprint of its certificate, if that is pinned.
     pub pin: Option<Digest>,
     /// Longest message, bytes.
     pub max_message: usize,
@@ -55,7 +55,7 @@ impl fmt::Debug for ServerEndpoint {
     }
 }
 
-/// Asks one server.
+/// Sends requests to one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     upstream: Upstream,
@@ -73,11 +73,11 @@ pub(crate) struct Reply {
 /// The body of a reply.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// Nothing: it was taken in.
+    /// No content: the message was accepted.
     Accepted,
     /// A JSON text.
     Whole(Vec<u8>),
-    /// Events.
+    /// A stream of events.
     Events(Box<Stream>),
 }
 
@@ -87,7 +87,7 @@ impl Wire {
         Ok(Self { upstream, asking })
     }
 
-    /// The same, of which no message is taken in that is longer than `most` bytes.
+    /// Limits messages to `most` bytes.
     pub(super) fn bounded(mut self, most: usize) -> Self {
         self.asking.max_message = self.asking.max_message.min(most);
         self
@@ -134,7 +134,7 @@ impl Wire {
         }
     }
 
-    /// Opens a stream of what a server says unasked, or has left to say.
+    /// Opens a stream of the server's unasked messages, or of those that a broken stream did not deliver.
     pub(crate) async fn listen(&self, headers: HeaderMap) -> Result<Stream, AnswerFault> {
         let mut request = self.request(Method::GET, self.address(), headers);
         request
@@ -150,7 +150,7 @@ impl Wire {
         }
     }
 
-    /// Fetches a JSON document; `None` where something else is there, or nothing.
+    /// Fetches a JSON document. Returns `None` if there is another content, or none.
     pub(super) async fn document(&self, from: &Address) -> Result<Option<Vec<u8>>, AnswerFault> {
         let mut request = self.request(Method::GET, from, HeaderMap::new());
         request
@@ -184,7 +184,7 @@ impl Wire {
         request
             .headers_mut()
             .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        // What the user says comes last: it may be another name for this program.
+        // The user's headers come last: they may set another `User-Agent`.
         for header in &self.asking.headers {
             header.put(request.headers_mut());
         }
@@ -209,7 +209,7 @@ impl Wire {
                 })
             }
             EVENTS => Ok(Body::Events(Box::new(self.stream(response)?))),
-            // A notification is taken in with an empty 200 by some.
+            // Some servers accept a notification with an empty 200.
             "" => Ok(Body::Accepted),
             other => Err(AnswerFault::Type(other.to_owned())),
         }
@@ -232,7 +232,7 @@ impl Wire {
         Ok(Stream::new(chunks(response)?, self.asking.max_message))
     }
 
-    /// Returns the fault for a status that is no success.
+    /// Returns the fault for an unsuccessful status.
     async fn refused(&self, response: Response<Incoming>) -> AnswerFault {
         let status = response.status();
         if matches!(
@@ -271,7 +271,7 @@ fn chunks(response: Response<Incoming>) -> Result<Chunks, AnswerFault> {
         .map_err(|error| AnswerFault::Message(error.to_string()))
 }
 
-/// The media type, in lower case and without parameters.
+/// Returns the media type, in lower case and without parameters.
 fn kind(headers: &HeaderMap) -> String {
     let value = headers
         .get(CONTENT_TYPE)

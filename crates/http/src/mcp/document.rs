@@ -1,5 +1,5 @@
-//! Documents about a server that clients look for before they authorise: fetched where the server has them, and
-//! rewritten so that they fit the address by which the client knows it.
+//! Documents about a server that clients read before they authorise. They are fetched from the server, and rewritten
+//! for the address by which the client knows it.
 
 use bytes::Bytes;
 use hyper::{
@@ -68,7 +68,7 @@ async fn read(
     let rewritten = match document {
         Document::ProtectedResource => {
             let rewritten = call.with_resource(|resource| resource.rewritten(&body));
-            // Some clients fall back to their own URL where the resource does not fit.
+            // Some clients fall back to their own URL if the resource does not match.
             if call.here.has_token && rewritten.is_none() {
                 return Err(call.unfit("its document is of another resource"));
             }

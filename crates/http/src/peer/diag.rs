@@ -1,4 +1,4 @@
-//! One TCP socket by its addresses: sock_diag(7).
+//! Look-up of one TCP socket by its addresses: sock_diag(7).
 
 use std::{
     io,
@@ -20,16 +20,16 @@ use nix::{
 
 /// `SOCK_DIAG_BY_FAMILY` of `linux/sock_diag.h`.
 const BY_FAMILY: u16 = 20;
-/// States in which a process has a connection, one that sends or hears nothing more too: `TCP_ESTABLISHED`,
-/// `TCP_FIN_WAIT1`, `TCP_FIN_WAIT2`, `TCP_CLOSE_WAIT` of `net/tcp_states.h`.
+/// States in which a process has the connection open, including half-closed ones: `TCP_ESTABLISHED`, `TCP_FIN_WAIT1`,
+/// `TCP_FIN_WAIT2`, `TCP_CLOSE_WAIT` of `net/tcp_states.h`.
 const HELD: [u8; 4] = [1, 4, 5, 8];
-/// `INET_DIAG_NOCOOKIE`: the socket was not seen before.
+/// `INET_DIAG_NOCOOKIE`: the cookie of the socket is unknown.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
 /// Bytes of `struct nlmsghdr`.
 const HEADER: usize = 16;
 /// Bytes of `struct inet_diag_msg`.
 const ANSWER: usize = 72;
-/// Longest answer that is read, bytes: a socket has attributes behind it.
+/// Longest answer that is read, bytes: attributes follow the fixed part.
 const LONGEST: usize = 2048;
 /// Longest wait for the kernel, milliseconds.
 const PATIENCE: i64 = 200;
@@ -39,23 +39,23 @@ const PATIENCE: i64 = 200;
 pub(super) struct Socket {
     /// Its user.
     pub(super) uid: u32,
-    /// Its number among files.
+    /// Its inode.
     pub(super) inode: u32,
 }
 
-/// A way to ask the kernel, kept open between questions: to open one takes longer than to ask.
+/// A netlink socket, kept open between requests: opening one takes longer than a request.
 #[derive(Debug, Default)]
 pub(super) struct Kernel(Mutex<Option<OwnedFd>>);
 
 impl Kernel {
-    /// The socket that is connected from `local` to `remote`; `None` where there is none.
+    /// Returns the socket that is connected from `local` to `remote`. Returns `None` if there is none.
     ///
     /// # Errors
-    /// Returns an error if the kernel does not say.
+    /// Returns an error if the kernel gives no valid answer.
     pub(super) fn socket(&self, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<Socket>> {
-        // A panic on the way leaves nothing here.
+        // A panic meanwhile leaves `None`.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where an answer is missing, the next one may be to the question before: such a way is not kept.
+        // If an answer was missed, the next one could be to an earlier request, so the netlink socket is not kept then.
         let asked = kept
             .take()
             .and_then(|netlink| Some((ask(&netlink, local, remote).ok()?, netlink)));
@@ -99,7 +99,7 @@ fn receive<'r>(netlink: &OwnedFd, room: &'r mut [u8]) -> io::Result<&'r [u8]> {
     }
 }
 
-/// `struct nlmsghdr` and `struct inet_diag_req_v2`.
+/// Builds `struct nlmsghdr` and `struct inet_diag_req_v2`.
 fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     let family = match local {
         SocketAddr::V4(_) => libc::AF_INET,
@@ -140,7 +140,7 @@ fn octets(address: IpAddr) -> [u8; 16] {
     octets
 }
 
-/// Reads the answer. A listener on the address is an answer too, and not the one that is looked for.
+/// Reads the answer. The kernel may answer with a listener on the address, which is not the wanted socket.
 fn read(bytes: &[u8], local: SocketAddr, remote: SocketAddr) -> io::Result<Option<Socket>> {
     let cut = || io::Error::from(io::ErrorKind::UnexpectedEof);
     let kind = array(bytes, 4).map(u16::from_ne_bytes).ok_or_else(cut)?;
@@ -161,11 +161,11 @@ fn read(bytes: &[u8], local: SocketAddr, remote: SocketAddr) -> io::Result<Optio
     }
     let number = |at| array(message, at).map(u32::from_ne_bytes).ok_or_else(cut);
     let (uid, inode) = (number(64)?, number(68)?);
-    // Of what no process has any more the kernel does not tell whose it was.
+    // For a socket that no process has open, the kernel does not report the user.
     Ok((inode != 0).then_some(Socket { uid, inode }))
 }
 
-/// Port and address of one end, an IPv4 address as one.
+/// Returns the address and port of one end; an IPv4-mapped address is converted.
 fn address(message: &[u8], port: usize, address: usize) -> Option<SocketAddr> {
     let ip = match i32::from(*message.first()?) {
         libc::AF_INET => IpAddr::from(Ipv4Addr::from(array::<4>(message, address)?)),

@@ -1,4 +1,4 @@
-//! One session of agents that speak to models: its Monitor, and what is known of its servers.
+//! A session of agents that use models: its Monitor, and the state of its servers.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -19,21 +19,21 @@ use crate::process;
 pub(super) struct ModelSession {
     whose: SessionKey,
     monitor: Monitor,
-    /// The number of changes that was looked at last; `None` before the first look.
+    /// The number of changes at the last read of the store; `None` before the first.
     generation: Option<u64>,
-    /// Definitions that were there then, to notice when one is reset.
+    /// Definitions in the store at that time, to notice when one is reset.
     known: BTreeSet<DefinitionKey>,
     /// Servers whose tools are registered.
     servers: BTreeSet<ServerId>,
-    /// Conversations of the session that other judges see, as the store had them at the last look.
+    /// Conversations of the session in other processes, as of the last read.
     members: Vec<SessionMember>,
-    /// The servers of those that live, as the Monitor knows them.
+    /// The servers of the living ones, as the Monitor knows them.
     present: Vec<PinKey>,
     /// The holder of the session's calls; `None` if the session is unknown.
     holder: Option<CallHolder>,
     /// The time of its last use.
     pub(super) used: Timestamp,
-    /// Calls that its agent never saw, and has to answer.
+    /// Calls that were left out of answers, so that its agent never saw them; mcpmon answers them.
     pub(super) unanswered: OmittedCalls,
 }
 
@@ -65,7 +65,7 @@ impl ModelSession {
         self.generation
     }
 
-    /// Puts `policy` in force; `None` where it is.
+    /// Applies `policy`. Returns `None` if it is in force already.
     pub(super) fn install(&mut self, now: Timestamp, policy: &Arc<Policy>) -> Option<Judgement> {
         let is_new = !Arc::ptr_eq(self.monitor.policy(), policy);
         is_new.then(|| self.monitor.install(now, Arc::clone(policy), &Tables::default()))
@@ -75,7 +75,7 @@ impl ModelSession {
         self.monitor.observe(now, observation)
     }
 
-    /// Looks which conversations of the session still live: a wrapper that was killed never says that it left.
+    /// Checks which conversations of the session are still alive: a killed wrapper never reports that it leaves.
     pub(super) fn look_around(&mut self) {
         let living = self
             .members
@@ -90,12 +90,12 @@ impl ModelSession {
         }
     }
 
-    /// Returns whether to ask who holds the calls of the session takes a moment.
+    /// Returns whether a check of a call reads the store, which takes a moment.
     pub(super) fn asks_store(&self) -> bool {
         matches!(self.holder, Some(CallHolder::Store(_)))
     }
 
-    /// Asks who holds the calls of the session.
+    /// Checks a call with the holder of the session's calls.
     pub(super) fn check(&mut self, call: &SharedCall) -> SharedOutcome {
         match &mut self.holder {
             Some(holder) => holder.check(self.monitor.policy(), call),
@@ -103,7 +103,7 @@ impl ModelSession {
         }
     }
 
-    /// Tells who holds the calls of the session what happened in it.
+    /// Passes a recent call to the holder of the session's calls.
     pub(super) fn share(&mut self, recent: Recent) {
         if let Some(holder) = &mut self.holder {
             holder.take(recent);
@@ -114,7 +114,7 @@ impl ModelSession {
         self.monitor.redact_text(now, text, tally)
     }
 
-    /// Takes over what the store knows, as of `generation`.
+    /// Reads the state in the store as of `generation`.
     pub(super) fn look(
         &mut self,
         now: Timestamp,
@@ -128,17 +128,16 @@ impl ModelSession {
         self.register(&found.definitions);
         self.monitor.load_definitions(now, found.definitions);
         self.monitor.know_servers(found.pinned);
-        // Processes are for others to stop.
+        // Other components stop processes.
         drop(self.monitor.stop(found.kills));
         for (key, by) in found.refused {
-            // Whoever refused it has recorded that.
+            // The process in which it was refused has recorded that.
             drop(self.monitor.refuse(now, &key, &by));
         }
         Ok(())
     }
 
-    /// Returns the definitions listed by the session's servers; if they are unknown, by all servers of the
-    /// user.
+    /// Returns the definitions of the session's servers, or of all servers of the user if these are unknown.
     fn found(&self, reader: &StoreReader) -> Result<StoreState, QueryError> {
         let mut members: Vec<PinKey> = Vec::new();
         let conversations = match &self.whose.session {
@@ -149,7 +148,7 @@ impl ModelSession {
                 members.dedup();
                 conversations
             }
-            // Without a session any of them may be the one through which a call goes.
+            // Without a session, a call may go to any of them.
             None => {
                 let mut conversations = reader.everybody()?;
                 let uid = self.whose.uid;
@@ -191,12 +190,12 @@ impl ModelSession {
         })
     }
 
-    /// Forgets definitions that were known and are gone, because they were reset.
+    /// Forgets definitions that are no longer in the store, because they were reset.
     fn forget_missing(&mut self, now: Timestamp, definitions: &[DefinitionRecord]) {
         let there: BTreeSet<DefinitionKey> = definitions.iter().map(|record| record.key.clone()).collect();
         for key in self.known.difference(&there) {
             let server = &key.identity.server;
-            // Its record is gone already: only this Monitor does not know.
+            // The record is deleted already; only this Monitor still has the definition.
             drop(self.monitor.forget_definitions(now, server, Some(&key.name)));
         }
         self.known = there;
@@ -216,7 +215,7 @@ impl ModelSession {
         {
             let server = &tool.key.identity.server;
             let server_type = server_type(&policy, &tool.key.identity);
-            // Who came first keeps a name.
+            // A name belongs to the server that used it first.
             registry.register(
                 tool.first_seen,
                 server,
@@ -245,7 +244,7 @@ fn server_type(policy: &Policy, identity: &PinKey) -> ServerType {
         .find(|declared| declared.id == identity.server);
     match declared.map(|declared| &declared.transport) {
         Some(Transport::Remote { server_type, .. }) => *server_type,
-        // The identity of a remote server has its URL.
+        // The identity of a remote server contains its URL.
         None if identity.name.contains("://") => ServerType::Http,
         Some(Transport::Stdio { .. }) | None => ServerType::Stdio,
     }
