@@ -1,4 +1,4 @@
-//! An event as it is kept: with identity and host, its own fields as JSON.
+//! Events as they are stored: with id and host, and the fields of their kind as JSON.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -15,18 +15,18 @@ use uuid::Uuid;
 
 use super::json::rfc3339;
 
-/// Arguments of a call that are kept, in characters; what is cut off ends with `…`.
+/// Longest arguments of a call, in characters; longer ones are cut and end with `…`.
 const LONGEST_INPUT: usize = 16 << 10;
 
-/// An event with the identity it got when it was recorded.
+/// An event with the id that it got when it was recorded.
 ///
-/// The kind is kept by name with its fields as they are, so that a store with kinds this version does not know
-/// can still be listed.
+/// The kind is stored by name with its fields unchanged, so that a store with kinds unknown to this version can still
+/// be listed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEvent {
-    /// Position in the store, rising; 0 until it is written.
+    /// Position in the store, ascending; 0 until it is written.
     pub seq: i64,
-    /// UUIDv7 of the event's own time.
+    /// UUIDv7 of the event's time.
     pub id: Uuid,
     /// The `type` field.
     pub kind: String,
@@ -34,9 +34,9 @@ pub struct StoredEvent {
     pub timestamp: Timestamp,
     /// The host.
     pub host: String,
-    /// Agent session.
+    /// The agent's session.
     pub session_id: Option<String>,
-    /// Server it concerns.
+    /// The server that is concerned.
     pub server_id: Option<String>,
     /// The layer that observed it.
     pub layer: Layer,
@@ -44,20 +44,20 @@ pub struct StoredEvent {
     pub severity: Severity,
     /// The action taken.
     pub action: Action,
-    /// Rule that decided.
+    /// The rule that decided.
     pub rule: Option<String>,
     /// The reason.
     pub reason: Option<String>,
-    /// Process it concerns.
+    /// The process that is concerned.
     pub process: Option<ProcessRef>,
-    /// Container of that process.
+    /// The container of that process.
     pub container: Option<ContainerRef>,
-    /// The kind's own fields.
+    /// The fields of the kind.
     pub data: Map<String, Value>,
 }
 
 impl StoredEvent {
-    /// `event` with the identity it has, or a fresh one.
+    /// Converts `event`, with its id or a new one.
     pub(super) fn identified(host: &str, event: Event) -> Self {
         let id = event
             .id
@@ -65,7 +65,7 @@ impl StoredEvent {
         Self::new(id, host, event)
     }
 
-    /// Gives `event` an identity, and masks the secrets in the arguments of a call.
+    /// Converts `event` with this id, and masks the secrets in the arguments of a call.
     pub fn new(id: Uuid, host: &str, mut event: Event) -> Self {
         mask_input(&mut event.kind);
         Self {
@@ -87,7 +87,7 @@ impl StoredEvent {
         }
     }
 
-    /// The kind with its fields, `None` where this version does not know it.
+    /// Returns the kind with its fields; `None` if this version does not know it.
     pub fn parse_kind(&self) -> Option<EventKind> {
         let mut fields = self.data.clone();
         for_related_times(&mut fields, |time| {
@@ -99,20 +99,20 @@ impl StoredEvent {
     }
 }
 
-/// A fresh identity for an event at `timestamp`.
+/// Returns a new id for an event at `timestamp`.
 pub fn new_event_id(timestamp: Timestamp) -> EventId {
     EventId(new_id(timestamp).into_bytes())
 }
 
-/// A fresh UUIDv7 whose time is `timestamp`.
+/// Returns a new UUIDv7 with the time `timestamp`.
 pub fn new_id(timestamp: Timestamp) -> Uuid {
-    // Before 1970 there is no UUIDv7; such a clock gets the epoch.
+    // A UUIDv7 cannot have a time before 1970; the epoch is used instead.
     let milliseconds = u64::try_from(timestamp.0).unwrap_or_default() / 1_000_000;
     uuid::Builder::from_unix_timestamp_millis(milliseconds, &random()).into_uuid()
 }
 
-/// Random bytes for one id: a keyed hash of its number in this process, since asking the system for each costs a
-/// tenth of writing the event. Nobody relies on that they cannot be guessed.
+/// Returns random bytes for one id: a keyed hash of its number in this process, because asking the system for each id
+/// takes a tenth of the time for writing the event. Ids need not be unpredictable.
 fn random() -> [u8; 10] {
     static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::new(), RandomState::new()]);
     static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -122,7 +122,7 @@ fn random() -> [u8; 10] {
     std::array::from_fn(|_| bytes.next().unwrap_or_default())
 }
 
-/// Nothing is kept or sent that did not come through here.
+/// Masks secrets. Every event that is stored or sent passes through here.
 fn mask_input(kind: &mut EventKind) {
     if let EventKind::ToolCallIntercepted {
         input: Some(input), ..
@@ -139,7 +139,8 @@ fn mask_input(kind: &mut EventKind) {
     }
 }
 
-/// Changes when related calls were made: a number within this program, and a time as all others where it is read.
+/// Converts the times of related calls: they are numbers within this program, and texts like all other times in the
+/// output.
 fn for_related_times(fields: &mut Map<String, Value>, change: impl Fn(&Value) -> Option<Value>) {
     let Some(Value::Array(calls)) = fields.get_mut("related_calls") else {
         return;
@@ -151,7 +152,7 @@ fn for_related_times(fields: &mut Map<String, Value>, change: impl Fn(&Value) ->
     }
 }
 
-/// The fields of the kind, and with them the remedy, which most events lack.
+/// Returns the fields of the kind, and the remedy, which most events do not have.
 fn own_fields(kind: &EventKind, remedy: Option<String>) -> Map<String, Value> {
     match serde_json::to_value(kind) {
         Ok(Value::Object(mut fields)) => {
@@ -255,7 +256,7 @@ mod tests {
         let mut stored = StoredEvent::new(Uuid::nil(), "laptop", event);
         let told = &mut stored.data["related_calls"][0]["timestamp"];
         assert_eq!(*told, "2023-11-14T22:13:20.123456789Z");
-        // As it was written before.
+        // The earlier form of the time.
         let number = Value::from(1_700_000_000_123_456_789_i64);
         let text = std::mem::replace(told, number);
         assert_eq!(stored.parse_kind(), Some(kind.clone()));
@@ -268,7 +269,7 @@ mod tests {
         let ids: Vec<u128> = (0..1000).map(|_| new_id(Timestamp(7)).as_u128()).collect();
         let alike = |bit: u32| ids.iter().all(|id| id >> bit & 1 == ids[0] >> bit & 1);
         let fixed: Vec<u32> = (0..128).filter(|bit| alike(*bit)).collect();
-        // The time, four bits of the version and two of the variant.
+        // A UUIDv7 has a time of 48 bits, four bits of the version and two of the variant.
         assert_eq!(fixed.len(), 48 + 4 + 2, "{fixed:?}");
         assert_eq!(ids.iter().collect::<std::collections::BTreeSet<_>>().len(), 1000);
     }

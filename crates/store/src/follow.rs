@@ -1,13 +1,13 @@
-//! New events as they are written: the caller decides when to look again.
+//! Following new events: the caller decides when to read again.
 
 use super::{Filter, QueryError, StoreReader, StoredEvent};
 
-/// Events taken in one look at most.
+/// Most events that are read at once.
 const LIMIT: u32 = 1000;
 
-/// A place in the stream of events that match a filter.
+/// A position in the stream of events that match a filter.
 ///
-/// Positions only rise, so what retention removes behind it neither hides nor repeats anything.
+/// Positions only increase, so retention neither hides nor repeats anything.
 #[derive(Debug)]
 pub struct Follow {
     reader: StoreReader,
@@ -16,7 +16,7 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// Starts behind the newest `limit` events of `reader`, which are returned, oldest first.
+    /// Starts after the newest `limit` events of `reader`, which are returned, oldest first.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -25,7 +25,7 @@ impl Follow {
         filter: Filter,
         limit: u32,
     ) -> Result<(Self, Vec<StoredEvent>), QueryError> {
-        // What is written in between comes again in neither.
+        // An event that is written between the two reads is returned once, by the next call.
         let seq = reader.last_seq()?;
         let mut events = reader.events(&filter, limit)?;
         events.retain(|event| event.seq <= seq);

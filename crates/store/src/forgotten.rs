@@ -1,16 +1,16 @@
-//! Definitions that a person had forgotten, with the times: writers and sessions that do not know of it still
-//! hold them.
+//! Forget orders: which definitions a person reset, and when. Writers and sessions that do not know of an order may
+//! still have the definitions.
 
 use mcpmon_model::{DefinitionRecord, PinKey, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::definitions::Selection;
 
-/// The time, in nanoseconds, for which a forget order is remembered: writers that do not know of it still put
-/// the definitions they hold.
+/// The time, in nanoseconds, for which a forget order is remembered: until then, writers that do not know of it may
+/// store the old definitions.
 pub(super) const REMEMBERED: i64 = 3_600_000_000_000;
 
-/// Notes that a person has what is selected forgotten.
+/// Records a forget order for the selected definitions.
 pub(super) fn note(connection: &Connection, now: Timestamp, selection: &Selection) -> rusqlite::Result<()> {
     connection.execute(
         "DELETE FROM forgotten WHERE at <= ?1",
@@ -23,8 +23,7 @@ pub(super) fn note(connection: &Connection, now: Timestamp, selection: &Selectio
     Ok(())
 }
 
-/// Returns the forget orders for definitions of one server and user: the time and the name, `None` for all
-/// names.
+/// Returns the forget orders for definitions of one server and user: the time and the name, `None` for all names.
 pub(super) fn of(
     connection: &Connection,
     identity: &PinKey,
@@ -40,8 +39,8 @@ pub(super) fn of(
         .collect()
 }
 
-/// Returns whether a person had the definition forgotten after it was listed. The answer holds only for a
-/// while: a clock may be set back.
+/// Returns whether a person reset the definition after it was listed. Orders are valid for a limited time only, because
+/// a clock may be set back.
 pub(super) fn is_over(connection: &Connection, record: &DefinitionRecord) -> rusqlite::Result<bool> {
     let seen = record.last_seen.0;
     connection

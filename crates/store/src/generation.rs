@@ -1,5 +1,5 @@
-//! A number beside the store that rises when something changed that other processes hold: what is pinned and
-//! approved, who is in a session, the policy. Reading it is one `pread`.
+//! The number of changes: a file next to the store with a number that rises when shared state changes, such as pins,
+//! approvals, members of sessions, and the policy. Reading it is one `pread`.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,7 +12,7 @@ use nix::fcntl::{Flock, FlockArg, OFlag};
 
 use super::{Access, AccessError};
 
-/// The number, opened for reading.
+/// The number of changes, opened for reading.
 #[derive(Debug)]
 pub struct Generation(File);
 
@@ -24,10 +24,10 @@ impl Generation {
         name.into()
     }
 
-    /// Opens the number at `path`.
+    /// Opens the file at `path`.
     ///
     /// # Errors
-    /// Returns an error if it is not there, or may not be read.
+    /// Returns an error if the file does not exist, or may not be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
         OpenOptions::new()
@@ -37,18 +37,18 @@ impl Generation {
             .map(Self)
     }
 
-    /// The number now.
+    /// Returns the current number.
     pub fn now(&self) -> u64 {
         read(&self.0)
     }
 }
 
-/// The number, opened for changing it.
+/// The number of changes, opened for writing.
 #[derive(Debug)]
 struct GenerationCounter(File);
 
 impl GenerationCounter {
-    /// Makes it where it is missing.
+    /// Opens the file, and creates it if it is missing.
     fn open(path: &Path, access: Access) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -62,12 +62,12 @@ impl GenerationCounter {
         Ok(Self(file))
     }
 
-    /// The number now.
+    /// Returns the current number.
     fn now(&self) -> u64 {
         read(&self.0)
     }
 
-    /// Tells everyone that something changed.
+    /// Raises the number.
     fn raise(&self) -> io::Result<()> {
         let file = Flock::lock(self.0.try_clone()?, FlockArg::LockExclusive)
             .map_err(|(_, errno)| io::Error::from(errno))?;
@@ -76,17 +76,17 @@ impl GenerationCounter {
     }
 }
 
-/// The numbers that a change to a store raises.
+/// The numbers that are raised by a change of a store.
 #[derive(Debug)]
 pub(super) struct GenerationCounters {
-    /// Beside the store.
+    /// The number next to the store.
     own: GenerationCounter,
-    /// The counter at the place the store moved from: processes that hold it see changes, too.
+    /// The number at the store's earlier location: processes that still use it see changes too.
     before: Option<GenerationCounter>,
 }
 
 impl GenerationCounters {
-    /// Those of `store`, whose number was at `before`, where it moved.
+    /// Opens the numbers of `store`; `before` is the number at an earlier location.
     pub(super) fn open(store: &Path, before: Option<&Path>, access: Access) -> Result<Self, AccessError> {
         let open = |path: &Path| {
             GenerationCounter::open(path, access).map_err(|source| AccessError::Io {
@@ -101,12 +101,12 @@ impl GenerationCounters {
         })
     }
 
-    /// The number beside the store now.
+    /// Returns the current number next to the store.
     pub(super) fn now(&self) -> u64 {
         self.own.now()
     }
 
-    /// Tells everyone that something changed.
+    /// Raises all numbers.
     pub(super) fn raise(&self) -> io::Result<()> {
         let before = self.before.as_ref().map_or(Ok(()), GenerationCounter::raise);
         self.own.raise().and(before)

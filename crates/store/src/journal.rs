@@ -1,7 +1,8 @@
-//! Records of what was stopped, safe before the writer has them: one `write(2)` to a file beside the store.
+//! The journal: blocks are written to a file next to the store with one `write(2)`, so that they are safe before the
+//! writer has stored them.
 //!
-//! The page cache outlives the process, so a kill loses nothing. Who opens the store next takes the files of
-//! processes that are gone, which it tells by their lock.
+//! The page cache survives the process, so a kill loses nothing. The next process that opens the store takes over the
+//! journals of processes that have ended, which it recognises by their missing locks.
 
 use std::{
     ffi::OsString,
@@ -16,9 +17,9 @@ use nix::fcntl::{Flock, FlockArg, OFlag};
 
 use super::{Access, StoreLocation, StoredEvent, json};
 
-/// Bytes of one process's journal at most; what is stopped beyond it waits for the writer like the rest.
+/// Most bytes of a process's journal; further blocks wait for the writer like other events.
 const MAX_SIZE: u64 = 1 << 20;
-/// Files taken over at a time at most.
+/// Most journals that are taken over at a time.
 const MAX_ORPHANS: usize = 256;
 /// The suffix of journal files.
 const SUFFIX: &str = ".blocks";
@@ -27,7 +28,7 @@ const SUFFIX: &str = ".blocks";
 #[derive(Debug)]
 pub(super) struct Journal {
     store: StoreLocation,
-    /// The end of its name, which begins with that of the store.
+    /// The end of its name; the beginning is the name of the store.
     suffix: String,
     access: Access,
     state: Mutex<JournalState>,
@@ -35,15 +36,15 @@ pub(super) struct Journal {
 
 #[derive(Debug, Default)]
 struct JournalState {
-    /// The file and its path. It is made with the first record.
+    /// The file and its path, once it was created for the first record.
     file: Option<(PathBuf, Flock<File>)>,
     size: u64,
-    /// Records that the writer has not settled.
+    /// Number of records that the writer has not settled.
     pending: u64,
 }
 
 impl Journal {
-    /// A journal beside `store`, made once there is something to keep; beside another one where the store moves.
+    /// A journal next to `store`. It is created when it is needed, next to the new location if the store moves.
     pub(super) fn beside(store: StoreLocation, access: Access) -> Self {
         let suffix = format!(
             ".{}-{}{SUFFIX}",
@@ -58,10 +59,10 @@ impl Journal {
         }
     }
 
-    /// Keeps `event` until it is settled; `false` where there is no room.
+    /// Keeps `event` until it is settled. Returns `false` if there is no room.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be made or written.
+    /// Returns an error if the file cannot be created or written.
     pub(super) fn keep(&self, event: &StoredEvent) -> io::Result<bool> {
         let mut line = serde_json::to_vec(&json::to_json(event))?;
         line.push(b'\n');
@@ -80,8 +81,8 @@ impl Journal {
         Ok(true)
     }
 
-    /// So many of the records are where they belong. With the last of them the file is emptied, or removed where the
-    /// store is elsewhere by now.
+    /// Settles this number of records, which are stored now. After the last one the file is emptied, or removed if the
+    /// store has moved.
     pub(super) fn settle(&self, records: u64) {
         let mut state = self.lock();
         state.pending = state.pending.saturating_sub(records);
@@ -122,7 +123,7 @@ impl Journal {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, JournalState> {
-        // No step of ours leaves the state half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -138,7 +139,7 @@ impl Drop for Journal {
     }
 }
 
-/// A journal whose process is gone, locked against others who look for it.
+/// A journal of a process that has ended, locked against other processes that look for it.
 #[derive(Debug)]
 pub(super) struct Orphan {
     path: PathBuf,
@@ -148,13 +149,13 @@ pub(super) struct Orphan {
 }
 
 impl Orphan {
-    /// Its records are where they belong.
+    /// Removes the journal, whose records are stored now.
     pub(super) fn remove(self) {
         remove(&self.path);
     }
 }
 
-/// The journals beside `store` whose processes are gone.
+/// Returns the journals next to `store` whose processes have ended.
 pub(super) fn orphans(store: &Path) -> Vec<Orphan> {
     let (Some(directory), Some(name)) = (store.parent(), store.file_name()) else {
         return Vec::new();
@@ -194,7 +195,7 @@ fn take_over(path: &Path) -> Option<Orphan> {
     }
     let mut bytes = Vec::new();
     (&*file).take(MAX_SIZE).read_to_end(&mut bytes).ok()?;
-    // The last line may have been cut short by a disk that was full.
+    // The last line may be incomplete if the disk was full.
     let events = bytes
         .split(|byte| *byte == b'\n')
         .filter_map(|line| json::from_json(serde_json::from_slice(line).ok()?))
@@ -254,7 +255,7 @@ mod tests {
             assert!(journal.keep(&event(number)).unwrap());
         }
         assert!(orphans(&store).is_empty(), "it is locked");
-        // As when the process was killed: the lock goes with the descriptor, the file stays.
+        // As after a kill: the lock is released with the descriptor, and the file remains.
         drop(journal);
         let found = orphans(&store);
         assert_eq!(found.len(), 1);

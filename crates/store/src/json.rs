@@ -1,4 +1,4 @@
-//! The one JSON form of an event, the same for every sink.
+//! The JSON form of an event, the same for all outlets.
 
 use jiff::Timestamp as Instant;
 use mcpmon_model::{ContainerRef, ProcessRef, Timestamp};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{StoredEvent, names};
 
-/// The event's fields in their fixed order, absent ones left out, the kind's own fields last.
+/// Returns the event's fields in their fixed order, without absent ones; the fields of the kind come last.
 pub fn to_json(event: &StoredEvent) -> Map<String, Value> {
     let mut fields = EventFields(Map::new());
     fields.put("id", event.id.to_string());
@@ -34,7 +34,7 @@ pub fn to_json(event: &StoredEvent) -> Map<String, Value> {
     fields
 }
 
-/// The event that [`to_json`] made such an object of, `None` where it is none. Its position is not known.
+/// Returns the event of an object that [`to_json`] made. Returns `None` for another object. The position is unknown.
 pub fn from_json(mut fields: Map<String, Value>) -> Option<StoredEvent> {
     let id = take_text(&mut fields, "id")?.parse().ok()?;
     let kind = take_text(&mut fields, "type")?;
@@ -58,7 +58,7 @@ pub fn from_json(mut fields: Map<String, Value>) -> Option<StoredEvent> {
     })
 }
 
-/// RFC 3339 in UTC with nine digits of the second.
+/// Formats a time by RFC 3339, in UTC with nine digits of the second.
 pub fn rfc3339(timestamp: Timestamp) -> String {
     let instant =
         Instant::from_nanosecond(timestamp.0.into()).expect("jiff's range holds every 64-bit nanosecond");

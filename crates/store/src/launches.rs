@@ -1,4 +1,4 @@
-//! Server starts, each joined with its end and with the mismatches found at it.
+//! Starts of servers, each joined with its end and with its mismatches.
 
 use mcpmon_model::{EventKind, EventType};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -9,7 +9,7 @@ use super::{
     row,
 };
 
-/// Mismatches shown with one start at most: there are three parts to a server.
+/// Most mismatches that are shown with one start: a server has three parts.
 const MISMATCHES: u32 = 8;
 
 const STARTED: &str = EventType::ServerStarted.as_str();
@@ -31,16 +31,16 @@ pub struct Launch {
 /// The end of a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LaunchEnding {
-    /// Not yet.
+    /// The server runs.
     Running,
-    /// With this `mcp_server_exited`.
+    /// The server ended with this `mcp_server_exited`.
     Exited(Box<StoredEvent>),
-    /// Nobody watched when it did.
+    /// The server ended while no daemon watched.
     Unseen,
 }
 
 impl LaunchEnding {
-    /// The exit status, signal and duration in milliseconds, where the end was seen.
+    /// Returns the exit status, signal and duration in milliseconds, if the end was seen.
     pub fn seen(&self) -> Option<(Option<i32>, Option<i32>, u64)> {
         let Self::Exited(event) = self else {
             return None;
@@ -58,7 +58,7 @@ impl LaunchEnding {
     }
 }
 
-/// The newest starts that match, oldest first.
+/// Returns the newest matching starts, oldest first.
 pub(super) fn load(connection: &Connection, filter: &Filter, limit: u32) -> rusqlite::Result<Vec<Launch>> {
     let filter = Filter {
         types: vec![STARTED.to_owned()],
@@ -70,16 +70,16 @@ pub(super) fn load(connection: &Connection, filter: &Filter, limit: u32) -> rusq
         .collect()
 }
 
-/// The start of a server that runs.
+/// The start of a running server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunningStart {
     /// Its `mcp_server_started`.
     pub started: StoredEvent,
-    /// Its `mcp_server_orphaned`, if it lives on after its client or session.
+    /// Its `mcp_server_orphaned`, if it still runs after its client or session has ended.
     pub orphaned: Option<StoredEvent>,
 }
 
-/// The starts of servers that run, as far as they are kept: the newest `limit`, oldest first.
+/// Returns the starts of running servers, as far as they are stored: the newest `limit`, oldest first.
 pub(super) fn running(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<RunningStart>> {
     let mut positions: Vec<i64> = connection
         .prepare_cached("SELECT started_seq FROM running_servers ORDER BY started_seq DESC LIMIT ?1")?
@@ -96,7 +96,7 @@ pub(super) fn running(connection: &Connection, limit: u32) -> rusqlite::Result<V
     Ok(running)
 }
 
-/// The event that a start is an orphan.
+/// Returns the event that the server of a start was orphaned.
 fn orphaned(connection: &Connection, started: &StoredEvent) -> rusqlite::Result<Option<StoredEvent>> {
     let (Some(server), Some(process)) = (&started.server_id, &started.process) else {
         return Ok(None);
@@ -120,7 +120,8 @@ fn join(connection: &Connection, started: StoredEvent) -> rusqlite::Result<Launc
         });
     };
     let pid = process.pid;
-    // Process ids come again: what belongs to this start lies between its neighbours of the same server and id.
+    // Process ids are reused: the events of this start are between the neighbouring starts and ends with the same
+    // server and id.
     let previous = before(connection, server, pid, started.seq)?.unwrap_or(0);
     let next = after(connection, server, pid, started.seq)?.unwrap_or(i64::MAX);
     let between = |kind, after, limit| between(connection, kind, server, pid, after..next, limit);
@@ -138,7 +139,7 @@ fn join(connection: &Connection, started: StoredEvent) -> rusqlite::Result<Launc
     })
 }
 
-/// The latest start or end of that process id before `seq`.
+/// Returns the position of the latest start or end of that process id before `seq`.
 fn before(connection: &Connection, server: &str, pid: u32, seq: i64) -> rusqlite::Result<Option<i64>> {
     connection
         .prepare_cached(
@@ -147,7 +148,7 @@ fn before(connection: &Connection, server: &str, pid: u32, seq: i64) -> rusqlite
         .query_row(params![server, STARTED, EXITED, pid, seq], |row| row.get(0))
 }
 
-/// The first start of that process id after `seq`.
+/// Returns the position of the first start of that process id after `seq`.
 fn after(connection: &Connection, server: &str, pid: u32, seq: i64) -> rusqlite::Result<Option<i64>> {
     connection
         .prepare_cached(

@@ -1,6 +1,6 @@
-//! The store: bounded queue, one writer thread, schema migrations, typed queries.
+//! The store: a bounded queue, one writer thread, schema migrations, and typed queries.
 //!
-//! [`Recorder`] writes, [`StoreReader`] reads; neither knows why something happened.
+//! [`Recorder`] writes and [`StoreReader`] reads; neither knows the meaning of events.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 

@@ -1,11 +1,11 @@
-//! The names enums have in events and columns, both ways, as serde spells them.
+//! Conversion between enum variants and their names in events and columns, as serde spells them.
 
 use serde::{
     Serialize,
     de::{DeserializeOwned, IntoDeserializer as _, value::Error},
 };
 
-/// The name of a fieldless variant, such as `agent_to_server`.
+/// Returns the name of a fieldless variant, such as `agent_to_server`.
 ///
 /// # Panics
 /// Panics if the variant has fields.
@@ -16,10 +16,10 @@ pub fn name<T: Serialize>(value: &T) -> String {
     }
 }
 
-/// The variant of that name.
+/// Returns the variant with this name.
 ///
 /// # Errors
-/// Returns an error if there is none; the message lists those that are.
+/// Returns an error if there is none; the message lists the valid names.
 pub fn parse_name<T: DeserializeOwned>(name: &str) -> Result<T, Error> {
     T::deserialize(name.into_deserializer())
 }

@@ -10,13 +10,13 @@ use super::SchemaError;
 /// The reason why a store cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// No such file.
+    /// The file does not exist.
     #[error("there is no store at {path}", path = .0.display())]
     Missing(PathBuf),
     /// The file, or its directory, may not be read.
     #[error("no permission to read the store {path}", path = .0.display())]
     Denied(PathBuf),
-    /// The file is none of ours, or of another version.
+    /// The file is not a store, or has another version.
     #[error("cannot read {path} as a store", path = path.display())]
     Schema {
         /// The file.
@@ -25,7 +25,7 @@ pub enum OpenError {
         #[source]
         source: SchemaError,
     },
-    /// The system refused.
+    /// The file cannot be opened.
     #[error("cannot open the store {path}", path = path.display())]
     Io {
         /// The file.

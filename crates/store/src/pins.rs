@@ -1,4 +1,4 @@
-//! Pins of servers' executables, scripts and packages, as they are kept.
+//! Pins of servers' executables, scripts and packages in the store.
 
 use std::{
     ffi::OsString,
@@ -11,28 +11,28 @@ use rusqlite::{Connection, Row, params};
 
 use super::{names, row};
 
-/// The accepted hash of one part, in one of the sets that are accepted.
+/// The accepted hash of one part, in one of the accepted sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BinaryPin {
-    /// Server, package and user it belongs to.
+    /// Server, package and user.
     pub key: PinKey,
-    /// Number of the set.
+    /// The number of the set.
     pub number: u32,
-    /// Part it covers.
+    /// The part.
     pub part: PinPart,
     /// The path of the part when it was pinned.
     pub path: PathBuf,
     /// Digest of the file, or of the package's manifest.
     pub hash: Digest,
-    /// The package's manifest, from which changed files can be named; not kept where there are too many.
+    /// The package's manifest, with which changed files can be named; not stored if it has too many files.
     pub manifest: Option<Vec<u8>>,
     /// The time it was pinned.
     pub pinned_at: Timestamp,
-    /// By whom: `first_use`, or a user's name.
+    /// The author: `first_use`, or a user's name.
     pub pinned_by: String,
 }
 
-/// Writes `pin` over the one of its key, set and part.
+/// Stores `pin`; it replaces one with the same key, set and part.
 pub(super) fn put(connection: &Connection, pin: &BinaryPin) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -55,14 +55,14 @@ pub(super) fn put(connection: &Connection, pin: &BinaryPin) -> rusqlite::Result<
         .map(drop)
 }
 
-/// Removes every pin of a server, and says whether there was one.
+/// Removes every pin of a server. Returns whether there was one.
 pub(super) fn delete(connection: &Connection, server: &ServerId) -> rusqlite::Result<bool> {
     connection
         .execute("DELETE FROM binary_pins WHERE server_id = ?1", [server.as_str()])
         .map(|removed| removed > 0)
 }
 
-/// Removes one set; without it that is no error.
+/// Removes one set, if it exists.
 pub(super) fn delete_set(connection: &Connection, key: &PinKey, number: u32) -> rusqlite::Result<()> {
     connection
         .execute(
@@ -72,10 +72,10 @@ pub(super) fn delete_set(connection: &Connection, key: &PinKey, number: u32) -> 
         .map(drop)
 }
 
-/// Number of the set that holds what was refused; accepted sets count from 1.
+/// Number of the set with refused files; accepted sets are numbered from 1.
 pub const REFUSED_SET: u32 = 0;
 
-/// Accepts the refused sets of a server, for every package and user, as a set of their own.
+/// Accepts the refused sets of a server, for every package and user, as a new set.
 pub(super) fn trust_refused(connection: &Connection, server: &ServerId, by: &str) -> rusqlite::Result<bool> {
     let changed = connection.execute(
         "WITH next AS MATERIALIZED \
@@ -88,7 +88,7 @@ pub(super) fn trust_refused(connection: &Connection, server: &ServerId, by: &str
     Ok(changed > 0)
 }
 
-/// All pins by key, set and part. One that cannot be read is an error: a pin must not be lost in silence.
+/// Returns all pins by key, set and part. An unreadable pin is an error, because a pin must not be lost unnoticed.
 pub(super) fn load(connection: &Connection) -> rusqlite::Result<Vec<BinaryPin>> {
     connection
         .prepare(
@@ -99,7 +99,7 @@ pub(super) fn load(connection: &Connection) -> rusqlite::Result<Vec<BinaryPin>> 
         .collect()
 }
 
-/// Those of one key, by set and part.
+/// Returns the pins of one key, by set and part.
 pub(super) fn of(connection: &Connection, key: &PinKey) -> rusqlite::Result<Vec<BinaryPin>> {
     connection
         .prepare(

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-/// The store of the daemon, and of root without one.
+/// The store of the daemon, and of root if there is no daemon.
 pub const DAEMON_STORE: &str = "/var/lib/mcpmon/mcpmon.db";
 
-/// The store of a user: `$XDG_STATE_HOME/mcpmon/mcpmon.db`. `variable` gives the environment; a relative state home
-/// counts for nothing, as the XDG Base Directory Specification has it.
+/// Returns the store of a user: `$XDG_STATE_HOME/mcpmon/mcpmon.db`. `variable` returns the environment's values; a
+/// relative path is ignored, as the XDG Base Directory Specification requires.
 pub fn users_store(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |name| variable(name).filter(|path| path.is_absolute());
     let home = || absolute("HOME").map(|home| home.join(".local/state"));
@@ -14,7 +14,7 @@ pub fn users_store(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf
     Some(state.join("mcpmon/mcpmon.db"))
 }
 
-/// The store that a process of this user writes without a daemon.
+/// Returns the store to which a process of this user writes without a daemon.
 pub fn own_store() -> Option<PathBuf> {
     if nix::unistd::geteuid().is_root() {
         return Some(Path::new(DAEMON_STORE).to_owned());

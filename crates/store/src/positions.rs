@@ -1,17 +1,17 @@
-//! The positions that several conditions have in common, read from the index of each: to find the few events that meet a
-//! rare and a common condition costs what the rare one costs.
+//! The positions that meet several conditions, read from the index of each: to find the few events that meet a rare and
+//! a common condition costs as much as the rare condition alone.
 
 use std::collections::VecDeque;
 
 use rusqlite::{Connection, params, types::Value};
 
-/// Positions that are read from an index at once, at first: most of what follows is skipped where another condition is
+/// Positions that are read from an index at first: most of the following ones are skipped if another condition is
 /// rarer.
 const MIN_PIECE: usize = 16;
-/// Positions that are read at once at most.
+/// Most positions that are read at once.
 const MAX_PIECE: usize = 1024;
 
-/// From which end positions are read.
+/// The direction in which positions are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     NewestFirst,
@@ -27,7 +27,7 @@ impl Order {
         }
     }
 
-    /// The position next to `position`.
+    /// Returns the position after `position`.
     const fn next(self, position: i64) -> i64 {
         match self {
             Self::NewestFirst => position.saturating_sub(1),
@@ -36,7 +36,7 @@ impl Order {
     }
 }
 
-/// A condition with one parameter, whose index has positions in their order.
+/// A condition with one parameter, whose index has the positions in order.
 #[derive(Clone, Debug)]
 pub(super) struct Condition {
     pub(super) text: &'static str,
@@ -51,7 +51,7 @@ impl Condition {
         }
     }
 
-    /// Reads positions from `?2` on, at most `?3` of them.
+    /// Returns the statement that reads positions from `?2` on, at most `?3` of them.
     pub(super) fn select(&self, order: Order) -> String {
         let (bound, direction) = match order {
             Order::NewestFirst => ("<=", "DESC"),
@@ -62,7 +62,7 @@ impl Condition {
     }
 }
 
-/// The positions at which one condition holds, read a piece at a time.
+/// The positions that meet one condition, read in pieces.
 #[derive(Debug)]
 struct IndexList {
     select: String,
@@ -88,7 +88,7 @@ impl IndexList {
         }
     }
 
-    /// The first position that does not come before `target`.
+    /// Returns the first position that does not come before `target`.
     fn seek(&mut self, connection: &Connection, target: i64) -> rusqlite::Result<Option<i64>> {
         let order = self.order;
         while self
@@ -119,18 +119,18 @@ impl IndexList {
     }
 }
 
-/// The positions at which of each group of conditions at least one holds, in one order.
+/// The positions that meet at least one condition of each group, in one order.
 #[derive(Debug)]
 pub(super) struct CommonPositions {
     order: Order,
     groups: Vec<Vec<IndexList>>,
-    /// The position to read next, and the end.
+    /// The next position to be read, and the last one.
     next: i64,
     last: i64,
 }
 
 impl CommonPositions {
-    /// Of `groups`, of which there is one at least, from position `first` to `last`.
+    /// The common positions of `groups`, of which there must be at least one, from position `first` to `last`.
     pub(super) fn new(groups: Vec<Vec<Condition>>, order: Order, first: i64, last: i64) -> Self {
         let (next, last) = match order {
             Order::NewestFirst => (last, first),
@@ -146,7 +146,7 @@ impl CommonPositions {
         }
     }
 
-    /// The next one.
+    /// Returns the next position.
     pub(super) fn next(&mut self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
         let order = self.order;
         let mut target = self.next;
@@ -181,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// Events with three columns that have an index each.
+    /// A table of events with three indexed columns.
     fn database(rows: &[(i64, i64, i64)]) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         connection
@@ -203,7 +203,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_positions_are_those_that_a_look_at_every_row_finds(
-            // Rare values and runs of common ones: pieces are skipped, and read to their ends.
+            // Rare values and runs of common ones, so that pieces are skipped or read to their ends.
             runs in prop::collection::vec((0..3_i64, 0..3_i64, 0..3_i64, 1..60_usize), 0..20),
             is_newest_first in any::<bool>(),
             (first, last) in (0..600_i64, 0..600_i64),

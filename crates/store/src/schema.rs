@@ -2,17 +2,17 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-/// Marks a SQLite file as ours (`PRAGMA application_id`): "MCPM".
+/// Marks a SQLite file as a store of mcpmon (`PRAGMA application_id`): "MCPM".
 const APPLICATION_ID: i32 = 0x4d43_504d;
 
 /// Each step brings a store from version `index` to `index + 1`; a released step never changes.
 ///
 /// Each filter of the listings has an index: `type` for `connections` and `execs`, `timestamp` for `--since` and
-/// retention, `server_id` for `--server`, `session_id` for `--session` and reports,
-/// and one each for `--pid` (a launch is joined with its end by it), `--tool`, both ids of `--trace`, `--severity` and `--action`. They hold only rows that have
-/// such a value: an event of severity info that was allowed is in neither of the last two. Each is followed by the row
-/// id, so the newest N come without sorting. `events_notable` is what retention spares (`NOTABLE`). AUTOINCREMENT keeps
-/// positions rising when retention empties the table.
+/// retention, `server_id` for `--server`, `session_id` for `--session` and reports, and one each for `--pid` (which
+/// also joins a launch with its end), `--tool`, both ids of `--trace`, `--severity` and `--action`. An index contains
+/// only rows with such a value: an allowed event of severity info is in neither of the last two. The row id follows in
+/// each index, so that the newest N rows come without sorting. `events_notable` has what retention spares (`NOTABLE`).
+/// AUTOINCREMENT keeps positions increasing when retention empties the table.
 const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE events (
@@ -261,13 +261,13 @@ pub(super) const NOTABLE: &str = "((severity >= 2 OR action IN ('block', 'would_
 /// The reason why a file cannot be used as a store of this version.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    /// A database without a table, and opened for reading only: a store that is being made.
+    /// The database has no table, and is opened for reading only: the store is being created.
     #[error("it is empty")]
     Empty,
-    /// A database of another program.
+    /// The database belongs to another program.
     #[error("it is a SQLite database of another program")]
     Foreign,
-    /// Written by a later mcpmon.
+    /// The store was written by a later mcpmon.
     #[error("it has schema version {found}, this mcpmon knows up to {known}: use the newer mcpmon")]
     Newer {
         /// Version in the file.
@@ -275,12 +275,12 @@ pub enum SchemaError {
         /// Latest version known here.
         known: usize,
     },
-    /// Written by an earlier mcpmon, and opened for reading only.
+    /// The store was written by an earlier mcpmon, and is opened for reading only.
     #[error(
         "it has schema version {found}, this mcpmon reads {known}: start `mcpmon daemon` once to bring it up to date"
     )]
     Older {
-        /// Version in the file.
+        /// The version in the file.
         found: usize,
         /// Version needed.
         known: usize,
@@ -295,7 +295,7 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), SchemaError> {
     migrate_with(connection, MIGRATIONS)
 }
 
-/// Checks that a database can be read as it is.
+/// Checks that a database can be read without a migration.
 pub(super) fn check(connection: &Connection) -> Result<(), SchemaError> {
     let moment = connection.unchecked_transaction()?;
     match version(&moment, MIGRATIONS.len())? {
@@ -318,10 +318,10 @@ pub(super) fn check_ours(connection: &Connection) -> Result<(), SchemaError> {
 }
 
 fn migrate_with(connection: &mut Connection, steps: &[&str]) -> Result<(), SchemaError> {
-    // Of one moment: another process may be making the tables.
+    // Read in one transaction, because another process may be creating the tables.
     let found = version(&*connection.transaction()?, steps.len())?;
     match found {
-        // It stays so: no process takes a version back.
+        // This is final: no process lowers the version.
         Some(current) if current == steps.len() => return Ok(()),
         Some(_) => {}
         // Takes effect only before the first table exists.
@@ -342,8 +342,8 @@ fn migrate_with(connection: &mut Connection, steps: &[&str]) -> Result<(), Schem
     Ok(())
 }
 
-/// The schema version of one of our stores, `None` for an empty database. To be read within a transaction: the marks of
-/// a store and its tables are there at once for those who look at one moment only.
+/// Returns the schema version of a store; `None` for an empty database. Has to be called within a transaction, in which
+/// the marks of a new store and its tables become visible at the same time.
 fn version(connection: &Connection, known: usize) -> Result<Option<usize>, SchemaError> {
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let found: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -385,7 +385,7 @@ mod tests {
             .query_row("SELECT x, y FROM a", [], |row| Ok((row.get(0)?, row.get(1)?)))
             .unwrap();
         assert_eq!(row, (7, "old".to_owned()));
-        // Nothing is left to do, and doing it again changes nothing.
+        // No step is left, and another migration changes nothing.
         migrate_with(&mut connection, &[FIRST, SECOND]).unwrap();
     }
 
@@ -397,7 +397,7 @@ mod tests {
             .execute("INSERT INTO unposted VALUES ('e', 5, 7)", [])
             .unwrap();
         migrate(&mut connection).unwrap();
-        // As a wrapper of the version before does, which still runs.
+        // As a wrapper of the previous version does that is still running.
         let upsert = "INSERT INTO unposted (event_id, timestamp, claimed_until) VALUES (?1, ?2, ?3) \
              ON CONFLICT (event_id) DO UPDATE SET claimed_until = excluded.claimed_until";
         for (id, until) in [("e", 8), ("f", 9)] {

@@ -1,4 +1,4 @@
-//! Pins of skills, as they are kept: the files of each as they were accepted.
+//! Pins of skills in the store: the accepted files of each skill.
 
 use std::{
     ffi::OsString,
@@ -11,23 +11,23 @@ use rusqlite::{Connection, params};
 
 use super::row;
 
-/// Skills that are pinned at most.
+/// Most skills that are pinned.
 pub const MAX_SKILL_PINS: u32 = 20_000;
 
-/// A skill as it was accepted.
+/// The accepted version of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillPin {
-    /// Its directory, past all links.
+    /// Its directory, with links resolved.
     pub path: PathBuf,
     /// Its files.
     pub manifest: Manifest,
     /// The time it was pinned.
     pub pinned_at: Timestamp,
-    /// By whom: `first_use`, or a user's name.
+    /// The author: `first_use`, or a user's name.
     pub pinned_by: String,
 }
 
-/// Writes `pin` over the one of its path; `false` where there is no room for another one.
+/// Stores `pin`; it replaces one with the same path. Returns `false` if there is no room for another one.
 pub(super) fn put(connection: &Connection, pin: &SkillPin) -> rusqlite::Result<bool> {
     let path = pin.path.as_os_str().as_bytes();
     let written = connection
@@ -46,7 +46,7 @@ pub(super) fn put(connection: &Connection, pin: &SkillPin) -> rusqlite::Result<b
     Ok(written > 0)
 }
 
-/// All of them, by path. One that cannot be read is an error: a pin must not be lost in silence.
+/// Returns all pins by path. An unreadable pin is an error, because a pin must not be lost unnoticed.
 pub(super) fn load(connection: &Connection) -> rusqlite::Result<Vec<SkillPin>> {
     connection
         .prepare("SELECT path, manifest, pinned_at, pinned_by FROM skill_pins ORDER BY path")?

@@ -1,4 +1,4 @@
-//! One daemon a store: two would take each other's pins, sessions and servers for their own.
+//! One daemon per store: two daemons would take each other's pins, sessions and servers for their own.
 
 use std::{
     ffi::OsString,
@@ -16,23 +16,23 @@ use nix::{
 
 use super::{Access, AccessError};
 
-/// The byte of a store's file that its daemon locks: far behind those of SQLite, and behind the largest store.
+/// The byte of a store's file that its daemon locks: far beyond those of SQLite, and beyond the largest store.
 const LOCKED_BYTE: i64 = 1 << 62;
 
-/// A store that no other daemon has, for as long as this lives. It must outlive whatever else this process has open of the
-/// store: to close a file drops the locks that SQLite has on it.
+/// The exclusive use of a store by this daemon, until this is dropped. It must live longer than all other descriptors
+/// of the store in this process, because closing a file releases the locks that SQLite has on it.
 #[derive(Debug)]
 pub struct Sole {
-    /// The lock that a daemon with the same path finds.
+    /// The lock that another daemon finds at the same path.
     _mark: Flock<File>,
-    /// The lock that a daemon finds with another path to the same file: a hard link, another mount.
+    /// The lock that another daemon finds at another path of the same file: a hard link, or another mount.
     _store: File,
 }
 
-/// The reason why a daemon cannot have a store for itself.
+/// The reason why a daemon cannot use a store exclusively.
 #[derive(Debug, thiserror::Error)]
 pub enum SoleError {
-    /// Another one has it.
+    /// Another daemon uses it.
     #[error(
         "another daemon{} has the store {path}: stop it, or choose another store with --db",
         .pid.as_ref().map_or_else(String::new, |pid| format!(" (pid {pid})")), path = path.display()
@@ -40,13 +40,13 @@ pub enum SoleError {
     Taken {
         /// The store.
         path: PathBuf,
-        /// Its process id, where it says so.
+        /// The other daemon's process id, if known.
         pid: Option<String>,
     },
     /// The path is unsafe or not accessible.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The system refused.
+    /// The lock cannot be taken.
     #[error("cannot lock {path}", path = path.display())]
     Io {
         /// The file.
@@ -58,10 +58,10 @@ pub enum SoleError {
 }
 
 impl Sole {
-    /// Takes the store at `path`, which need not be there yet.
+    /// Takes the store at `path`, which need not exist yet.
     ///
     /// # Errors
-    /// Returns an error if another daemon has it, or the file that tells so cannot be made.
+    /// Returns an error if another daemon uses it, or the lock file cannot be created.
     pub fn take(path: &Path, access: Access) -> Result<Self, SoleError> {
         let store = access.place(path)?;
         let mark = mark(&store)?;
@@ -72,7 +72,7 @@ impl Sole {
     }
 }
 
-/// Locks the file beside the store at this path. It has the daemon's process id.
+/// Locks the file next to the store at this path. The file contains the daemon's process id.
 fn mark(store: &Path) -> Result<Flock<File>, SoleError> {
     let mut name: OsString = store.as_os_str().to_owned();
     name.push(".daemon");
@@ -91,7 +91,7 @@ fn mark(store: &Path) -> Result<Flock<File>, SoleError> {
         .open(&path)
         .map_err(failed)?;
     let mut pid = String::new();
-    // Whose it is helps; that it is not told is no error.
+    // The process id is only for the message, so a failed read is no error.
     let _length = (&mut file).take(16).read_to_string(&mut pid);
     let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(file) => file,
@@ -112,7 +112,7 @@ fn mark(store: &Path) -> Result<Flock<File>, SoleError> {
     Ok(file)
 }
 
-/// Opens the store at this path and locks it, so that no other daemon has it by another one.
+/// Opens the store at this path and locks it, so that no other daemon uses it through another path.
 fn hold(store: &Path) -> Result<File, SoleError> {
     let failed = |source| SoleError::Io {
         path: store.to_owned(),

@@ -1,5 +1,5 @@
-//! The thread that writes: one transaction per batch, tries again while the store cannot be written, and
-//! keeps it within its limits.
+//! The writer thread: it writes one transaction per batch, tries again while the store cannot be written, and keeps the
+//! store within its limits.
 
 use std::{
     collections::BTreeMap,
@@ -22,12 +22,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The time without recording after which the destination rests.
 const REST: Duration = Duration::from_millis(500);
 
-/// Retention runs after this long, or after so many events, whichever is first.
+/// Retention runs after this time, or after this number of events, whichever comes first.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 const RETENTION_EVENTS: u64 = 20_000;
 /// The interval at which a process renews the claims on its posts, and looks for unclaimed ones.
 const CLAIM_INTERVAL: Duration = Duration::from_secs(60);
-/// Bytes of bodies that bring it as much forward as an event.
+/// Bytes of bodies that count as one event towards the next retention.
 const BODY_BYTES: u64 = 1 << 10;
 
 pub(super) struct StoreWriter {
@@ -35,14 +35,14 @@ pub(super) struct StoreWriter {
     queue: Arc<Queue>,
     journal: Arc<Journal>,
     outlets: Outlets,
-    /// Beside which journals are.
+    /// The store next to which the journals are.
     store: PathBuf,
     settings: RecorderSettings,
-    /// The time at which retention is next due, and the number of events that bring it forward.
+    /// The time at which retention is due, and the number of events after which it is due earlier.
     next_retention: Instant,
     events_until_retention: u64,
     removed: UnreportedRemovals,
-    /// The time of the next claim of events that are to be posted.
+    /// The time of the next claim of events for posting.
     next_claim: Instant,
 }
 
@@ -75,7 +75,7 @@ impl UnreportedRemovals {
         self.jump = pruned.jump.or(self.jump);
     }
 
-    /// Returns the events to record now; `is_last` takes all that remain.
+    /// Returns the events that are to be recorded now; `is_last` returns all that remain.
     fn take_events(&mut self, is_last: bool) -> Vec<Event> {
         let mut events = Vec::new();
         if let Some(jump) = self.jump.take() {
@@ -159,7 +159,7 @@ impl StoreWriter {
         self.write(Batch::default(), true);
     }
 
-    /// Takes the journals of processes that were killed over. What cannot be kept now stays for the next one.
+    /// Takes over the journals of killed processes. Events that cannot be stored now are left for the next one.
     fn rescue(&mut self) {
         for orphan in journal::orphans(&self.store) {
             let mut entries: Vec<StoreEntry> =
@@ -177,7 +177,7 @@ impl StoreWriter {
         }
     }
 
-    /// Claims anew what waits here to be posted, and posts what no living process posts.
+    /// Renews the claims on waiting posts, and posts events that no living process is posting.
     fn claim_posts(&mut self) {
         if Instant::now() < self.next_claim || !self.destination.keeps_unposted() {
             return;
@@ -234,7 +234,7 @@ impl StoreWriter {
         if entries.is_empty() {
             return;
         }
-        // Emptied it is needed again; where nothing was in it, nothing was taken either.
+        // The buffer is reused; without an entry, none was taken.
         if batch.count > 0 {
             self.queue.give_back(batch.messages);
         }
@@ -278,7 +278,7 @@ impl StoreWriter {
         match self.destination.prune(self.settings.limits(), now()) {
             Ok(pruned) => {
                 self.removed.add(pruned);
-                // There is more to remove, but events wait: the next batch first.
+                // There is more to remove, but events are waiting: they come first.
                 if pruned.progress == PruneProgress::More {
                     return;
                 }
@@ -294,7 +294,7 @@ impl StoreWriter {
     }
 }
 
-/// An event of `process`, unless it says itself of which it is.
+/// Returns an event assigned to `process`, unless it names a process itself.
 fn of_process(mut event: Event, process: Option<Arc<ProcessRef>>) -> Event {
     let of = || process.map(Arc::unwrap_or_clone);
     event.process = event.process.take().or_else(of);
@@ -312,7 +312,7 @@ fn body_bytes(entries: &[StoreEntry]) -> u64 {
     bodies.sum()
 }
 
-/// One event for each kind that did not fit.
+/// Returns one event for each kind of events that did not fit.
 fn overflow_events(overflow: BTreeMap<&'static str, u64>) -> impl Iterator<Item = Event> {
     overflow.into_iter().map(|(kind, count)| {
         let place = format!("record queue: {kind}");
@@ -322,7 +322,7 @@ fn overflow_events(overflow: BTreeMap<&'static str, u64>) -> impl Iterator<Item 
     })
 }
 
-/// The error with what is beneath it, in one line.
+/// Returns the error with its causes, in one line.
 fn describe(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -1,4 +1,4 @@
-//! The key that bodies are sealed with: 32 bytes in a file that only its owner reads.
+//! The key with which bodies are sealed: 32 bytes in a file that only its owner can read.
 
 use std::{
     fmt,
@@ -17,7 +17,7 @@ use ring::aead::{CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 const LENGTH: usize = 32;
 /// Longest file that is read: a key in hexadecimal digits, with a line break.
 const LONGEST_FILE: u64 = 128;
-/// The prefix of the text whose digest names a key, so that it is the digest of nothing else.
+/// The prefix of the text whose digest becomes the name of a key, so that the name is not a digest of the key alone.
 const NAMING: &[u8] = b"mcpmon body key\0";
 /// Hexadecimal digits of a key's name.
 const NAME: usize = 16;
@@ -28,10 +28,10 @@ pub struct BodyKey {
     name: String,
 }
 
-/// The reason why there is no key.
+/// The reason why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// None is named.
+    /// No key file is configured.
     #[error("no key is named in `llm_storage.key_file`")]
     Unnamed,
     /// The file does not hold a key.
@@ -40,7 +40,7 @@ pub enum KeyError {
         2 * LENGTH, path = .0.display()
     )]
     Form(PathBuf),
-    /// Others can read it.
+    /// Other users can read the file.
     #[error("others can read {path}, so that it is no secret: `chmod 600 {path}`", path = .0.display())]
     Public(PathBuf),
     /// Another user can replace it.
@@ -50,13 +50,13 @@ pub enum KeyError {
         path: PathBuf,
         /// Its owner.
         owner: u32,
-        /// The user who is to own it.
+        /// The user who has to own it.
         user: u32,
     },
-    /// Nobody to seal with it.
+    /// The thread cannot be started.
     #[error("cannot start the thread that seals bodies: {0}")]
     Thread(io::Error),
-    /// The file.
+    /// The file cannot be read.
     #[error("cannot read the key in {path}: {source}", path = path.display())]
     Io {
         /// The file.
@@ -73,15 +73,15 @@ impl fmt::Debug for BodyKey {
 }
 
 impl BodyKey {
-    /// The key in the file at `path`.
+    /// Reads the key in the file at `path`.
     ///
     /// # Errors
-    /// Returns an error if others can read or replace it, or there is no key in it.
+    /// Returns an error if others can read or replace the file, or it contains no key.
     pub fn at(path: &Path) -> Result<Self, KeyError> {
         Ok(Self::new(&secret(path)?))
     }
 
-    /// The key that `bytes` are.
+    /// Creates a key from `bytes`.
     pub fn new(bytes: &[u8; LENGTH]) -> Self {
         let key = UnboundKey::new(&CHACHA20_POLY1305, bytes).expect("the cipher takes 32 bytes");
         Self {
@@ -90,13 +90,13 @@ impl BodyKey {
         }
     }
 
-    /// Returns the name, which tells the key from others and nothing about it.
+    /// Returns the name, which identifies the key and discloses nothing about it.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// The bytes of the key in the file at `path`.
+/// Returns the bytes of the key in the file at `path`.
 pub(crate) fn secret(path: &Path) -> Result<[u8; LENGTH], KeyError> {
     let failed = |source| KeyError::Io {
         path: path.to_owned(),
@@ -117,7 +117,8 @@ pub(crate) fn secret(path: &Path) -> Result<[u8; LENGTH], KeyError> {
     decode(&bytes).ok_or_else(|| KeyError::Form(path.to_owned()))
 }
 
-/// The reason for which a file of this mode and owner is no secret of `user`'s; root's files are everybody's.
+/// Returns the reason why a file with this mode and owner does not keep a secret of `user`, if there is one. Files of
+/// root are accepted for everyone.
 pub(super) fn fault(path: &Path, mode: u32, owner: u32, user: u32) -> Option<KeyError> {
     let path = path.to_owned();
     match mode & 0o077 {
@@ -127,7 +128,7 @@ pub(super) fn fault(path: &Path, mode: u32, owner: u32, user: u32) -> Option<Key
     }
 }
 
-/// The bytes of a key, however they are written.
+/// Decodes the bytes of a key in any of the accepted forms.
 fn decode(bytes: &[u8]) -> Option<[u8; LENGTH]> {
     if let Ok(raw) = bytes.try_into() {
         return Some(raw);

@@ -1,6 +1,6 @@
 //! Bodies of requests to models and of their answers, sealed before they reach the disk.
 //!
-//! The label that names a body's exchange is stored beside it in clear, and is authenticated with it: neither can be
+//! The label with the exchange of a body is stored next to it unencrypted, and is authenticated with it: neither can be
 //! changed or exchanged without breaking the seal.
 
 mod exchange;

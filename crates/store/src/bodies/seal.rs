@@ -1,4 +1,4 @@
-//! One body: sealed by ChaCha20-Poly1305 under a nonce of chance, bound to what it is of.
+//! Sealing of one body with ChaCha20-Poly1305 under a random nonce, bound to its label.
 
 use mcpmon_model::{SessionId, Timestamp};
 use ring::{
@@ -8,41 +8,41 @@ use ring::{
 
 use super::BodyKey;
 
-/// The prefix of the authenticated text; another layout of it is another version.
+/// The prefix of the authenticated text; each layout has its own version.
 const VERSION: &[u8] = b"mcpmon body 1";
 
 /// The direction of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodySide {
-    /// To a model, as it was sent on.
+    /// The body sent to a model, as it was forwarded.
     Request,
-    /// To an agent, as it got it.
+    /// The body sent to an agent, as it was forwarded.
     Response,
 }
 
-/// Of what a body is. Stands beside it in clear, and is bound to it.
+/// The identity of a body. It is stored unencrypted next to the body, and is bound to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyLabel {
     /// Id of the exchange, as in events.
     pub request: String,
     /// The direction.
     pub side: BodySide,
-    /// The session, where known.
+    /// The session, if known.
     pub session: Option<SessionId>,
     /// The API.
     pub dialect: String,
-    /// The time it began.
+    /// The time at which it began.
     pub at: Timestamp,
-    /// Bytes that went by.
+    /// Length of the whole body, bytes.
     pub length: u64,
-    /// Bytes of them that are kept; fewer where it was cut.
+    /// Bytes that are stored; fewer if it was cut.
     pub kept: u64,
 }
 
-/// A body as it is on disk.
+/// A sealed body as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedBody {
-    /// Of what it is.
+    /// Its label.
     pub label: BodyLabel,
     /// Name of its key.
     pub key: String,
@@ -55,18 +55,18 @@ pub struct SealedBody {
 /// The reason why a body cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnsealError {
-    /// The key is another.
+    /// The body was sealed with another key.
     #[error("it was sealed with the key {sealed}, and the one given is {given}")]
     OtherKey {
         /// Name of its key.
         sealed: String,
-        /// Name of the one that was tried.
+        /// Name of the given key.
         given: String,
     },
-    /// The body is not as it was written.
+    /// The body or its label was changed.
     #[error("it was changed since it was written: its seal is broken")]
     Broken,
-    /// There is no chance to be had.
+    /// The system returns no random bytes.
     #[error("the system gives no random bytes")]
     Chance,
 }
@@ -88,12 +88,12 @@ impl BodySide {
 }
 
 impl BodyLabel {
-    /// Returns whether there was more than is kept.
+    /// Returns whether only a part of the body is stored.
     pub const fn is_cut(&self) -> bool {
         self.kept < self.length
     }
 
-    /// One text for each label, and none for two.
+    /// Returns the authenticated text, which is unique for each label.
     fn bound(&self) -> Vec<u8> {
         let session = self.session.as_ref().map_or("", SessionId::as_str);
         let mut bound = VERSION.to_vec();
@@ -140,10 +140,10 @@ impl SealedBody {
         })
     }
 
-    /// The body.
+    /// Decrypts the body.
     ///
     /// # Errors
-    /// Returns an error if the key is another, or anything about it was changed.
+    /// Returns an error if the key is another one, or the body or its label was changed.
     pub fn open(&self, key: &BodyKey) -> Result<Vec<u8>, UnsealError> {
         if self.key != key.name() {
             return Err(UnsealError::OtherKey {
@@ -162,7 +162,7 @@ impl SealedBody {
         Ok(body)
     }
 
-    /// Bytes that it takes.
+    /// Returns the number of sealed bytes.
     pub(crate) const fn size(&self) -> u64 {
         self.sealed.len() as u64
     }

@@ -1,4 +1,4 @@
-//! Bodies in the store: added, read, and removed when they are too old or take the room of events.
+//! Bodies in the store: they are added and read, and removed when they expire or events need the space.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use rusqlite::{Connection, Row, params};
 
 use super::{BodyLabel, BodySide, SealedBody};
 
-/// Bodies removed in one transaction at most: each can be large.
+/// Most bodies that are removed in one transaction, because each can be large.
 const CHUNK: i64 = 64;
-/// The columns that are read besides the content.
+/// The columns of a label.
 const LABEL: &str = "request, side, session_id, dialect, at, length, kept, key";
 
-/// Adds one.
+/// Adds a body.
 pub(crate) fn put(connection: &Connection, body: &SealedBody) -> rusqlite::Result<()> {
     let label = &body.label;
     connection
@@ -46,7 +46,7 @@ pub(crate) fn shorten(connection: &Connection, retention: Duration) -> rusqlite:
     Ok(())
 }
 
-/// Labels and names of keys of the newest `limit`, oldest first.
+/// Returns the labels and key names of the newest `limit` bodies, oldest first.
 pub(crate) fn labels(
     connection: &Connection,
     now: Timestamp,
@@ -82,7 +82,7 @@ pub(crate) fn of(
     rows.collect()
 }
 
-/// Removes some that are older than they may be, and says how many.
+/// Removes some expired bodies, and returns their number.
 pub(crate) fn remove_expired(connection: &Connection, now: Timestamp) -> rusqlite::Result<usize> {
     connection
         .prepare_cached(
@@ -92,7 +92,7 @@ pub(crate) fn remove_expired(connection: &Connection, now: Timestamp) -> rusqlit
         .execute(params![now.0, CHUNK])
 }
 
-/// Removes some of the oldest, and says how many.
+/// Removes some of the oldest bodies, and returns their number.
 pub(crate) fn remove_oldest(connection: &Connection) -> rusqlite::Result<usize> {
     connection
         .prepare_cached(

@@ -1,4 +1,4 @@
-//! Decisions and events that go from one store into another: into a standby store, and back from there.
+//! Copying of decisions and events between stores: to a standby store, and back.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use rusqlite::{Connection, params_from_iter, types::Value};
 
 use super::{Destination as _, QueryError, Store, StoreEntry, StoreError, StoreReader, journal, servers};
 
-/// A table of what is decided by: pins, approvals, and what persons stopped.
+/// A table of decisions: pins, approvals, and kill switches.
 struct Decisions {
     table: &'static str,
-    /// The columns that identify a row; empty for a table of which no row is ever removed here.
+    /// The columns that identify a row; empty for a table from which no row is ever removed here.
     key: &'static [&'static str],
 }
 
@@ -36,18 +36,18 @@ const DECISIONS: [Decisions; 5] = [
     },
 ];
 
-/// The table with the latest event of the store that decisions were adopted from: by it that store is known again.
+/// The table with the latest event of the store from which decisions were adopted: it identifies that store later.
 const ADOPTED_EVENT: &str = "adopted_event";
 
-/// Tables to which rows are only added, with the column that counts them, which is another in each store.
+/// Tables to which rows are only added, with the column that numbers them; each store has its own numbers.
 const GROWING: [(&str, &str); 2] = [("events", "seq"), ("bodies", "seq")];
 
-/// Tables that are also taken over from a standby store, and how a row joins one of the same key that the store has.
+/// Further tables that are copied from a standby store, and what happens if the store has a row with the same key.
 const RECORDS: [(&str, &str); 6] = [
     ("unposted", "NOTHING"),
     ("unposted_elsewhere", "NOTHING"),
     ("watches", "NOTHING"),
-    // The launches of one that was taken over already are not counted twice.
+    // If the same standby store is copied again, its launches are not counted again.
     (
         "servers",
         "UPDATE SET
@@ -75,7 +75,7 @@ const RECORDS: [(&str, &str); 6] = [
     ),
 ];
 
-/// The content of one store cannot be put into another.
+/// The error of copying between stores.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// The store cannot be opened.
@@ -84,18 +84,18 @@ pub enum CopyError {
     /// The store cannot be read.
     #[error(transparent)]
     Read(#[from] QueryError),
-    /// The other one cannot be written.
+    /// The target store cannot be written.
     #[error(transparent)]
     Write(#[from] StoreError),
 }
 
 impl Store {
-    /// Takes over by what the store at `other` decides: pins, approvals, and what persons stopped. What they were is
-    /// kept beside them, so that [`Self::adopt_all`] knows what was changed here. Where they were taken over before,
-    /// those that hold here stay.
+    /// Adopts the decisions of the store at `other`: pins, approvals, and kill switches. Their adopted state is stored
+    /// too, so that [`Self::adopt_all`] knows what was changed here. If decisions were adopted before, those in this
+    /// store are kept.
     ///
     /// # Errors
-    /// Returns an error if one cannot be read, or the other not written; then nothing is taken over.
+    /// Returns an error if one store cannot be read, or the other not written; nothing is adopted then.
     pub fn adopt_decisions(&mut self, other: &Path) -> Result<(), CopyError> {
         let other = StoreReader::open_any_version(other)?;
         self.write(|to| {
@@ -114,7 +114,7 @@ impl Store {
                 }
                 to.execute_batch(&format!("CREATE TABLE {ADOPTED_EVENT} (seq INTEGER, id TEXT)"))?;
                 let latest = "SELECT seq, id FROM events ORDER BY seq DESC LIMIT 1";
-                // Where its events cannot be read, its decisions hold all the same.
+                // If its events cannot be read, its decisions are adopted nevertheless.
                 if let Ok(event) = from.query_row(latest, [], |row| values(row, 2)) {
                     let insert = format!("INSERT INTO {ADOPTED_EVENT} VALUES (?1, ?2)");
                     to.execute(&insert, params_from_iter(event))?;
@@ -125,10 +125,10 @@ impl Store {
         Ok(())
     }
 
-    /// Takes over what the standby store at `other` has, see [`Adoption`]. Returns how many events those are.
+    /// Copies the content of the standby store at `other`, see [`Adoption`]. Returns the number of events.
     ///
     /// # Errors
-    /// Returns an error if one cannot be read, or the other not written; then nothing is taken over.
+    /// Returns an error if one store cannot be read, or the other not written; nothing is adopted then.
     pub fn adopt_all(&mut self, other: &Path) -> Result<u64, CopyError> {
         let mut adoption = Adoption::new(other);
         adoption.finish(self)?;
@@ -136,10 +136,10 @@ impl Store {
         Ok(adoption.events)
     }
 
-    /// Takes over the journals beside the standby store at `other`, whether or not that is there.
+    /// Copies the journals next to the standby store at `other`, which need not exist.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be written; then those that are left stay.
+    /// Returns an error if the store cannot be written; the remaining journals are kept then.
     pub fn adopt_journals(&mut self, other: &Path) -> Result<(), StoreError> {
         for orphan in journal::orphans(other) {
             let entries: Vec<StoreEntry> = orphan.events.iter().cloned().map(StoreEntry::Rescued).collect();
@@ -150,20 +150,20 @@ impl Store {
     }
 }
 
-/// A standby store on its way into the store that it stood in for: its events, bodies and whatever else was recorded,
-/// and what was decided there since it took over the decisions of that store. Where it began without any, what it holds
-/// replaces nothing. A store that begins anew gets all decisions that it holds.
+/// The copying of a standby store into the store that it replaced: its events, bodies and other records, and the
+/// decisions that were made in it since it adopted those of the store. If the standby store adopted none, its decisions
+/// replace nothing. A new store gets all decisions of the standby store.
 #[derive(Debug)]
 pub struct Adoption {
     standby: PathBuf,
     /// The position up to which each growing table was copied.
     copied: [i64; GROWING.len()],
-    /// Events that were copied.
+    /// Number of events that were copied.
     pub events: u64,
 }
 
 impl Adoption {
-    /// Of the store at `standby`, of which nothing was copied yet.
+    /// A copy of the store at `standby`, at its beginning.
     pub fn new(standby: &Path) -> Self {
         Self {
             standby: standby.to_owned(),
@@ -172,11 +172,11 @@ impl Adoption {
         }
     }
 
-    /// Returns whether all decisions in `store` hold in the standby store, too: they are those that it took
-    /// over, or the store is a new one without any.
+    /// Returns whether all decisions in `store` are valid in the standby store too: either it adopted them, or `store`
+    /// is new and has none.
     ///
     /// # Errors
-    /// Returns an error if one cannot be read.
+    /// Returns an error if one of them cannot be read.
     pub fn knows_decisions(&self, store: &mut Store) -> Result<bool, CopyError> {
         let standby = StoreReader::open_any_version(&self.standby)?;
         let knows = store.write_outside(|to| {
@@ -192,18 +192,18 @@ impl Adoption {
         Ok(knows)
     }
 
-    /// Copies what was recorded since it was copied last, while the standby store is still written.
+    /// Copies the records that were added since the last copy, while the standby store is still written.
     ///
     /// # Errors
-    /// Returns an error if one cannot be read, or the other not written; then nothing is copied.
+    /// Returns an error if one store cannot be read, or the other not written; nothing is copied then.
     pub fn copy_records(&mut self, store: &mut Store) -> Result<(), CopyError> {
         self.run(store, |_, _| Ok(()))
     }
 
-    /// Copies the rest, once the standby store is not written any more.
+    /// Copies the rest, after the last write to the standby store.
     ///
     /// # Errors
-    /// Returns an error if one cannot be read, or the other not written; then nothing more is copied.
+    /// Returns an error if one store cannot be read, or the other not written; nothing more is copied then.
     pub fn finish(&mut self, store: &mut Store) -> Result<(), CopyError> {
         self.run(store, |from, to| {
             let begins_anew = begins_anew(from, to)?;
@@ -317,13 +317,13 @@ impl Decisions {
         }
     }
 
-    /// Does in `to` what was changed in `from` since the decisions were adopted there; where `to` begins anew, all that
-    /// holds in `from` goes there.
+    /// Applies to `to` what was changed in `from` since decisions were adopted there. If `to` is new, all decisions in
+    /// `from` are copied.
     fn take_over(&self, from: &Connection, to: &Connection, begins_anew: bool) -> rusqlite::Result<()> {
         let Self { table, key } = self;
         let adopted = adopted(table);
         if begins_anew || !has_table(from, &adopted)? {
-            // First sight may have pinned what the store has another pin for.
+            // The store may have another pin for what was pinned at its first use here.
             RowSource::all(from, table)?.copy(from, to, table, "INSERT OR IGNORE", "")?;
             return Ok(());
         }
@@ -353,7 +353,7 @@ impl Decisions {
     }
 }
 
-/// The name of the table with the decisions as they were adopted.
+/// Returns the name of the table with the adopted decisions.
 fn adopted(table: &str) -> String {
     format!("adopted_{table}")
 }
@@ -371,7 +371,7 @@ struct RowSource {
 }
 
 impl RowSource {
-    /// Every row of `table`. A store of an earlier version may not have the table.
+    /// Selects every row of `table`. A store of an earlier version may not have the table.
     fn all(from: &Connection, table: &str) -> rusqlite::Result<Self> {
         let columns = columns(from, table)?;
         Ok(Self {
@@ -380,8 +380,8 @@ impl RowSource {
         })
     }
 
-    /// The rows of `table` that come after `copied` in the column `counting`, without that column, with its last value;
-    /// `None` where there are none.
+    /// Selects the rows of `table` after `copied` in the column `counting`, without that column; also returns its last
+    /// value. Returns `None` if there are none.
     fn grown(
         from: &Connection,
         table: &str,
@@ -405,7 +405,7 @@ impl RowSource {
         Ok(last.map(source))
     }
 
-    /// Copies them into `table`, under the `clauses` of that insertion, and returns how many those are.
+    /// Inserts the rows into `table`, with the `clauses` of the statement, and returns their number.
     fn copy(
         &self,
         from: &Connection,

@@ -1,8 +1,8 @@
-//! The registry of definitions as it is kept: what servers listed, and what of it was accepted.
+//! The registry of definitions in the store: what servers listed, and what of it was accepted.
 //!
-//! Several processes write it at once, each with what it read a while ago. So what is accepted changes by an
-//! approval only: a record that is put never replaces a pin, whatever it says of it. And what is listed is what was listed
-//! last, in whichever order they come: an approval accepts that.
+//! Several processes write to it at once, each with the state that it read a while ago. So only an approval changes
+//! what is accepted: a new record never replaces a pin. And the stored definition is the one that was listed last, in
+//! whatever order the records come; an approval accepts that one.
 
 use mcpmon_model::{Definition, DefinitionKey, DefinitionRecord, Digest, PinKey, ServerId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
@@ -12,33 +12,33 @@ use super::{forgotten, names, row};
 #[cfg(test)]
 mod tests;
 
-/// Definitions of one server, package and user that are kept at most: names are made by others.
+/// Most definitions of one server, package and user; other programs choose their names.
 const MOST_DEFINITIONS: u32 = 10_000;
-/// Longest text that is kept, bytes; a longer definition is kept by its hash alone.
+/// Longest text that is stored, bytes; of a longer definition only the hash is stored.
 const LONGEST_TEXT: usize = 256 << 10;
 
-/// The margin, in nanoseconds, by which a listing may precede the stored one without being taken for older:
-/// writers are late by less, and a clock may be set back by more.
+/// The margin, in nanoseconds, by which a listing may precede the stored one without counting as older: writers are
+/// late by less, and a clock may be set back by more.
 const LATE: i64 = 600_000_000_000;
 
 const COLUMNS: &str = "server_id, name, uid, kind, item, seen_hash, seen_text, pinned_hash, pinned_text, \
      approved_by, first_seen, last_seen, findings, hidden";
 
-/// A selection of definitions; an empty one is all of them.
+/// A selection of definitions; without conditions it selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Of this server.
+    /// Definitions of this server.
     pub server: Option<String>,
-    /// Of this user.
+    /// Definitions of this user.
     pub uid: Option<u32>,
-    /// Of this name.
+    /// Definitions with this name.
     pub item: Option<String>,
 }
 
 /// The outcome of an approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalOutcome {
-    /// The definition as it is accepted now.
+    /// The definition is accepted now.
     Accepted(Box<DefinitionRecord>),
     /// The definition was never listed.
     Unknown,
@@ -60,11 +60,11 @@ pub(super) enum Put {
     News,
     /// The record is new, and the store is full.
     NoRoom,
-    /// A person had it forgotten after it was listed.
+    /// A person reset it after it was listed.
     Forgotten,
 }
 
-/// Writes what was seen, unless something else was listed since. A pin that is there stays; one that is not is taken
+/// Stores a listed definition, unless another one was listed later. An existing pin is kept; a missing one is taken
 /// from `record`.
 pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlite::Result<Put> {
     if forgotten::is_over(connection, record)? {
@@ -128,8 +128,8 @@ pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlit
     })
 }
 
-/// Accepts a definition as it was listed last, and shows it again. With `hash`, a beginning of hexadecimal digits,
-/// only if that is what is listed.
+/// Accepts a definition as it was last listed, and shows it again. If `hash` is given, its first hexadecimal digits,
+/// the definition is accepted only if they match.
 pub(super) fn approve(
     connection: &Connection,
     key: &DefinitionKey,
@@ -153,7 +153,7 @@ pub(super) fn approve(
     Ok(ApprovalOutcome::Accepted(Box::new(record)))
 }
 
-/// Refuses a definition as it was listed last, and takes its acceptance back; `false` where it never was.
+/// Refuses a definition as it was last listed, and revokes its acceptance. Returns `false` if it never was listed.
 pub(super) fn refuse(connection: &Connection, key: &DefinitionKey, by: &str) -> rusqlite::Result<bool> {
     let refused = "refused_by = ?6, hidden = 1, \
          approved_by = CASE WHEN pinned_hash = seen_hash THEN NULL ELSE approved_by END, \
@@ -162,7 +162,7 @@ pub(super) fn refuse(connection: &Connection, key: &DefinitionKey, by: &str) -> 
     Ok(decide(connection, refused, key, by)? > 0)
 }
 
-/// Notes what a person, `?6`, decided of one definition.
+/// Records the decision of a person, `?6`, about one definition.
 fn decide(
     connection: &Connection,
     decided: &'static str,
@@ -175,7 +175,7 @@ fn decide(
         .execute((server, name, uid, kind, item, by))
 }
 
-/// One definition, by the parameters of [`one`].
+/// The condition for one definition, with the parameters of [`one`].
 const ONE: &str = "WHERE server_id = ?1 AND name = ?2 AND uid = ?3 AND kind = ?4 AND item = ?5";
 
 fn one(key: &DefinitionKey) -> (&str, &str, u32, String, &str) {
@@ -207,7 +207,7 @@ pub(super) fn refused(
         .collect()
 }
 
-/// Removes one definition; without it that is no error.
+/// Removes one definition, if it exists.
 pub(super) fn forget(connection: &Connection, key: &DefinitionKey) -> rusqlite::Result<()> {
     connection
         .prepare_cached(&format!("DELETE FROM definitions {ONE}"))?
@@ -215,7 +215,7 @@ pub(super) fn forget(connection: &Connection, key: &DefinitionKey) -> rusqlite::
         .map(drop)
 }
 
-/// Removes what is selected, also from what is put later and was listed before, and says how many that were.
+/// Removes the selected definitions, and those that are stored later but were listed before. Returns their number.
 pub(super) fn forget_all(
     connection: &Connection,
     now: Timestamp,
@@ -229,7 +229,7 @@ pub(super) fn forget_all(
     )
 }
 
-/// One definition.
+/// Returns one definition.
 pub(super) fn get(
     connection: &Connection,
     key: &DefinitionKey,
@@ -240,7 +240,7 @@ pub(super) fn get(
         .optional()
 }
 
-/// Those of one server, package and user, by kind and name.
+/// Returns the definitions of one server, package and user, by kind and name.
 pub(super) fn of(connection: &Connection, identity: &PinKey) -> rusqlite::Result<Vec<DefinitionRecord>> {
     connection
         .prepare_cached(&format!(
@@ -254,7 +254,7 @@ pub(super) fn of(connection: &Connection, identity: &PinKey) -> rusqlite::Result
         .collect()
 }
 
-/// Those that are selected, by server, package, user, kind and name.
+/// Returns the selected definitions, by server, package, user, kind and name.
 pub(super) fn load(
     connection: &Connection,
     selection: &Selection,
@@ -268,7 +268,7 @@ pub(super) fn load(
         .collect()
 }
 
-/// Ids of the servers of one user that anything is pinned for.
+/// Returns the ids of the servers of one user that have pins.
 pub(super) fn pinned_servers(connection: &Connection, uid: u32) -> rusqlite::Result<Vec<ServerId>> {
     connection
         .prepare_cached(

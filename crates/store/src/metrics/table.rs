@@ -3,9 +3,9 @@
 /// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// A sum that only rises.
+    /// A sum that never decreases.
     Counter,
-    /// A value of now.
+    /// A current value.
     Gauge,
     /// A distribution of durations.
     Histogram,
@@ -27,7 +27,7 @@ pub enum MetricUnit {
 pub struct Metric {
     /// The name for Prometheus, without the suffixes of its unit and kind.
     pub name: &'static str,
-    /// The name for OpenTelemetry: that of its conventions, where they have one.
+    /// The name for OpenTelemetry, from its conventions if they have one.
     pub otlp_name: &'static str,
     /// The kind.
     pub kind: MetricKind,
@@ -96,7 +96,7 @@ metrics! {
 mod tests {
     use super::*;
 
-    /// The name of a metric's samples in Prometheus: `mcpmon_calls_total`, `mcpmon_call_duration_seconds`.
+    /// Returns the name of a metric's samples in Prometheus: `mcpmon_calls_total`, `mcpmon_call_duration_seconds`.
     fn prometheus_name(metric: &Metric) -> String {
         let unit = match metric.unit {
             MetricUnit::One => "",

@@ -1,7 +1,7 @@
-//! Outlets: destinations of events besides the store, such as a file of JSON lines and a webhook. None can hold up
-//! the store.
+//! Outlets: destinations of events besides the store, such as a file of JSON lines and a webhook. None of them can
+//! delay the store.
 //!
-//! A new one is a file here, with its keys and what they mean, and a line in the table.
+//! A new outlet is a file in this folder, with its keys and their documentation, and a line in the table.
 
 mod counts;
 mod jsonl;
@@ -35,7 +35,7 @@ use super::{
     ClaimedPosts, Destination, StoreEntry, StoreError, StoredEvent, UnpostedEvents, metrics::Metrics,
 };
 
-/// Declares every outlet that a configuration can ask for once: its name, the type of its keys, and that of its settings.
+/// Declares every configurable outlet once: its name, the type of its keys, and the type of its settings.
 macro_rules! outlets {
     ($($(#[$doc:meta])* $name:ident: $keys:ty => $settings:ty,)*) => {
         /// The keys of all outlets.
@@ -56,7 +56,7 @@ macro_rules! outlets {
         }
 
         impl OutletSection {
-            /// Returns the settings of the outlets that are wanted.
+            /// Returns the settings of the configured outlets.
             #[must_use]
             pub fn check(&self, faults: &mut SectionFaults) -> OutletSettings {
                 OutletSettings {
@@ -75,7 +75,7 @@ macro_rules! outlets {
         }
 
         impl OutletSettings {
-            /// Starts those of the table.
+            /// Starts the outlets of the table.
             fn start(&self, surroundings: &Surroundings<'_>) -> impl Iterator<Item = Box<dyn Outlet>> {
                 let started = [$(self.$name.as_ref().and_then(|settings| <$keys>::start(settings, surroundings))),*];
                 started.into_iter().flatten()
@@ -109,35 +109,36 @@ trait Outlet: fmt::Debug + Send {
     /// Returns its name in reports of losses.
     fn name(&self) -> &'static str;
 
-    /// Takes what was recorded; `is_stored`, where the store has it and what this outlet asked to keep. It must not wait.
+    /// Receives recorded entries; `is_stored` is true if the store has them, and the backlog that this outlet
+    /// requested. Must not block.
     fn tell(&mut self, entries: &[StoreEntry], is_stored: bool);
 
-    /// Returns the entries to keep in the store together with `entries`. What is kept for later can be claimed by others
-    /// from `claimed_until` on, for an outlet of the same name.
+    /// Returns entries to be stored together with `entries`. From `claimed_until` on, other processes can claim the
+    /// backlog for an outlet of the same name.
     fn backlog(&mut self, _entries: &[StoreEntry], _claimed_until: Timestamp) -> Option<StoreEntry> {
         None
     }
 
-    /// Returns the events of the backlog that wait here.
+    /// Returns the events of the backlog that wait in this process.
     fn waiting(&self) -> Vec<(Uuid, Timestamp)> {
         Vec::new()
     }
 
-    /// Returns the free capacity in events of the backlog; `None` without one.
+    /// Returns the free capacity for events of the backlog; `None` without a backlog.
     fn room(&self) -> Option<usize> {
         None
     }
 
-    /// Takes what was not acknowledged before.
+    /// Receives events that were not acknowledged before.
     fn post_again(&mut self, _claimed: &ClaimedPosts) {}
 
-    /// Returns the number of events missing since the last time, and the cause.
+    /// Returns the number of events that were lost since the last call, and the cause.
     fn take_lost(&mut self) -> Option<(u64, String)> {
         None
     }
 
-    /// Waits a moment for the last events. Those that were not taken are the next process's where `is_stored`, and lost
-    /// otherwise.
+    /// Waits a moment for the last events. Those that were not accepted are left to the next process if `is_stored`,
+    /// and lost otherwise.
     fn finish(&mut self, _is_stored: bool) {}
 }
 
@@ -145,7 +146,7 @@ trait Outlet: fmt::Debug + Send {
 #[derive(Debug)]
 pub(super) struct Outlets {
     list: Vec<Box<dyn Outlet>>,
-    /// The time losses were last reported.
+    /// The time of the last report of losses.
     told_at: Option<Timestamp>,
 }
 
@@ -153,7 +154,7 @@ pub(super) struct Outlets {
 const LOSSES_APART: i64 = 60 * 1_000_000_000;
 
 impl Outlets {
-    /// Opens the outlets of a writer; `origin` is its store, where it has one.
+    /// Opens the outlets of a writer; `origin` is its store, if it has one.
     pub(super) fn open(settings: &OutletSettings, origin: Option<Origin>) -> Self {
         let surroundings = Surroundings {
             origin,
@@ -166,14 +167,14 @@ impl Outlets {
         }
     }
 
-    /// Tells every outlet what was recorded; `is_stored`, where the store has what they have to export later.
+    /// Passes recorded entries to every outlet; `is_stored` is true if the store has what they have to export later.
     pub(super) fn tell(&mut self, entries: &[StoreEntry], is_stored: bool) {
         self.list
             .iter_mut()
             .for_each(|outlet| outlet.tell(entries, is_stored));
     }
 
-    /// Returns what the store is to keep for the outlets, together with `entries`.
+    /// Returns the entries that the outlets want to be stored together with `entries`.
     pub(super) fn backlog(&mut self, entries: &[StoreEntry], claimed_until: Timestamp) -> Vec<StoreEntry> {
         let kept = self
             .list
@@ -182,10 +183,11 @@ impl Outlets {
         kept.collect()
     }
 
-    /// Claims anew what waits in each outlet that has a backlog, and has it post what no living process posts for it.
+    /// Renews the claims of each outlet with a backlog, and has it post the events that no living process is posting.
     ///
     /// # Errors
-    /// Returns the first error of a backlog that cannot be read or written; the other outlets have claimed theirs.
+    /// Returns the first error of a backlog that cannot be read or written; the claims of the other outlets are
+    /// renewed.
     pub(super) fn claim_posts(
         &mut self,
         destination: &mut dyn Destination,
@@ -203,8 +205,8 @@ impl Outlets {
         self.list.iter_mut().for_each(|outlet| outlet.finish(is_stored));
     }
 
-    /// Returns the losses of the outlets since the last time, at most once a minute: a loss is an event
-    /// itself, which the outlet loses as well.
+    /// Returns the losses of the outlets since the last call, at most once a minute: a loss is reported by an event,
+    /// which the outlet loses as well.
     pub(super) fn losses(&mut self, now: Timestamp, is_last: bool) -> Vec<Event> {
         let is_soon = self
             .told_at
@@ -244,7 +246,7 @@ fn claim_for(
             settled: Vec::new(),
         })])?;
     }
-    // Room is left for what happens now.
+    // Half of the capacity is left for new events.
     let claimed = destination.claim_unposted(outlet.name(), now, room / 2)?;
     outlet.post_again(&claimed);
     Ok(())
@@ -261,12 +263,12 @@ fn lost_at(place: &str, count: u64, cause: String, now: Timestamp) -> Event {
     event
 }
 
-/// The events among `entries`.
+/// Returns the events among `entries`.
 fn events(entries: &[StoreEntry]) -> impl Iterator<Item = &StoredEvent> {
     entries.iter().filter_map(StoreEntry::any_event)
 }
 
-/// One event as a line.
+/// Returns one event as a line.
 fn line(event: &StoredEvent, format: EventFormat) -> Vec<u8> {
     let fields = match format {
         EventFormat::Mcpmon => super::json::to_json(event),

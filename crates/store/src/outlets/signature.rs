@@ -1,4 +1,4 @@
-//! Signatures of posts, as the Standard Webhooks specification has them: HMAC-SHA256 over id, time and body.
+//! Signatures of posts, according to the Standard Webhooks specification: HMAC-SHA256 over id, time and body.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ pub(super) const TIMESTAMP: &str = "webhook-timestamp";
 /// Header with the signature.
 pub(super) const SIGNATURE: &str = "webhook-signature";
 
-/// Version of the scheme, in front of a signature.
+/// Version of the scheme, before a signature.
 const VERSION: &str = "v1,";
-/// Signatures of one post that are looked at: of an old key and a new one.
+/// Most signatures of one post that are checked: for example of an old key and a new one.
 const MAX_SIGNATURES: usize = 4;
 
-/// A key that posts are signed with.
+/// A key with which posts are signed.
 #[derive(Clone)]
 pub struct SigningKey(hmac::Key);
 
@@ -30,15 +30,15 @@ impl std::fmt::Debug for SigningKey {
 }
 
 impl SigningKey {
-    /// The key in the file at `path`.
+    /// Reads the key in the file at `path`.
     ///
     /// # Errors
-    /// Returns an error if others can read it, or there is no key in it.
+    /// Returns an error if others can read the file, or it contains no key.
     pub fn at(path: &Path) -> Result<Self, KeyError> {
         bodies::secret(path).map(|secret| Self::new(&secret))
     }
 
-    /// The key of these bytes.
+    /// Creates a key from these bytes.
     #[must_use]
     pub fn new(secret: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
@@ -51,8 +51,8 @@ impl SigningKey {
         format!("{VERSION}{}", STANDARD.encode(hmac::sign(&self.0, &signed)))
     }
 
-    /// Returns whether one of the signatures in the header is that of a body posted at `seconds`; how long that takes says
-    /// nothing about how much of it is right.
+    /// Returns whether one of the signatures in the header is that of a body posted at `seconds`, in a time that does
+    /// not depend on the position of a difference.
     #[must_use]
     pub fn verify(&self, id: &str, seconds: i64, body: &[u8], header: &str) -> bool {
         let signed = signed(id, seconds, body);
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_signature_is_that_of_the_specification() {
-        // The example of the specification's reference libraries.
+        // The example in the specification's reference libraries.
         let secret = STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let signature = SigningKey::new(&secret).sign(
             "msg_p5jXN8AQM9LWM0D4loKWxJek",

@@ -1,4 +1,4 @@
-//! Posts events to a URL, one JSON object a request, signed where there is a key.
+//! The webhook: events are posted to a URL, one JSON object per request, signed if there is a key.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{
 
 /// The name of its outlet.
 pub(super) const NAME: &str = "webhook";
-/// Longest time for one request.
+/// Time limit for one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 section_keys! {
@@ -29,14 +29,14 @@ section_keys! {
     }
 }
 
-/// A URL that events are posted to.
+/// The settings of the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookSettings {
     /// `http` or `https`.
     pub url: String,
-    /// File with the key that they are signed with, absolute.
+    /// File with the key for signatures, absolute.
     pub key_file: Option<PathBuf>,
-    /// Severity from which on they are.
+    /// The lowest severity of events that are posted.
     pub min_severity: Severity,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn start(settings: &WebhookSettings) -> std::io::Result<Posting> {
     Posting::start(NAME, settings.min_severity, receiver(settings))
 }
 
-/// The receiver, or the reason why there is none.
+/// Returns the receiver, or the reason why there is none.
 pub(super) fn receiver(settings: &WebhookSettings) -> Result<impl Receiver + use<>, String> {
     let key = settings.key_file.as_deref().map(bodies::secret).transpose();
     key.map(|key| Webhook {
@@ -90,13 +90,13 @@ pub(super) fn receiver(settings: &WebhookSettings) -> Result<impl Receiver + use
         key: key.map(|secret| SigningKey::new(&secret)),
     })
     .map_err(|error| {
-        // Whoever takes posts relies on it that they are signed.
+        // Receivers rely on the signature, so nothing is posted unsigned.
         tracing::error!(%error, "nothing is posted to the webhook");
         format!("nothing is posted unsigned: {error}")
     })
 }
 
-/// The URL.
+/// The receiver at a URL.
 struct Webhook {
     url: String,
     agent: ureq::Agent,
@@ -118,19 +118,19 @@ impl Receiver for Webhook {
         }
         let sent = request.send(&*post.body);
         sent.map(drop).map_err(|error| {
-            // A server that understood and does not want it wants it neither now nor later.
+            // A server that understood a post and refused it will refuse it again.
             let is_final = matches!(error, ureq::Error::StatusCode(status)
                 if status < 500 && !matches!(status, 408 | 425 | 429));
             PostFailure {
                 may_pass: !is_final,
-                // The URL may hold a secret, and is in none of these messages.
+                // The URL may contain a secret, and is in none of these messages.
                 cause: error.to_string(),
             }
         })
     }
 }
 
-/// Follows no redirect: events go where the configuration says, and nowhere else.
+/// Follows no redirect: events are only sent to the configured URL.
 fn agent() -> ureq::Agent {
     ureq::Agent::config_builder()
         .timeout_global(Some(TIMEOUT))

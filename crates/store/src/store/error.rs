@@ -1,4 +1,4 @@
-//! Errors of a store that is written.
+//! Errors of opening and writing a store.
 
 use std::{io, path::PathBuf};
 
@@ -10,7 +10,7 @@ pub enum StoreError {
     /// The path is unsafe or not accessible.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The file is no store of ours.
+    /// The file is not a store.
     #[error("{path} cannot be used as a store", path = path.display())]
     Schema {
         /// The file.
@@ -19,7 +19,7 @@ pub enum StoreError {
         #[source]
         source: SchemaError,
     },
-    /// The process that has the store is gone, or does not answer.
+    /// The process with the store has ended, or does not answer.
     #[error("cannot reach {who}")]
     Unreachable {
         /// The process.
@@ -62,7 +62,7 @@ impl StoreError {
         )
     }
 
-    /// Returns whether the same write may succeed later: the disk is full, or the file locked.
+    /// Returns whether the same write may succeed later, because the disk is full or the file is locked.
     pub fn is_transient(&self) -> bool {
         use rusqlite::ErrorCode;
         let source = match self {

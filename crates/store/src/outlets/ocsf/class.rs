@@ -1,4 +1,4 @@
-//! Attributes that one class has and others have not.
+//! Attributes that exist in one class only.
 
 use mcpmon_model::Action;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::StoredEvent;
 
-/// Returns the activity: the one of the table, unless the class has another for what was refused.
+/// Returns the activity: that of the table, unless the class has another one for refusals.
 pub(super) fn activity(row: &Row, event: &StoredEvent) -> (u64, &'static str) {
     if row.class == NETWORK && event.action == Action::Block {
         return (5, "Refuse");
@@ -51,9 +51,9 @@ pub(super) fn own(row: &Row, event: &StoredEvent, object: Object) -> Object {
 }
 
 fn process(event: &StoredEvent, object: Object) -> Object {
-    // The schema demands a process; without one, number 0 says that it is not known.
+    // The schema requires a process; number 0 stands for an unknown one.
     let process = objects::process(event).unwrap_or_else(|| json!({"pid": 0}));
-    // What serves can be another process than the one that was started by the command.
+    // The serving process can be another one than that started by the command.
     let launcher = event.data.get("launcher_pid").cloned().map(|pid| {
         let launcher = Object::default().with("pid", pid);
         launcher.known("cmd_line", objects::command_line(event))
@@ -129,7 +129,7 @@ fn api(event: &StoredEvent, object: Object) -> Object {
         .known("service", service.clone())
         .known("request", request(event))
         .known("response", response(event));
-    // The role of what the message is of: an assistant asks, a tool answers.
+    // The role of the message's author: an assistant asks, a tool answers.
     let role = match event.data.contains_key("outcome") {
         true => ("Tool", 3),
         false => ("Assistant", 2),
@@ -149,7 +149,7 @@ fn api(event: &StoredEvent, object: Object) -> Object {
         .known("trace", trace(event))
 }
 
-/// Returns the method, as MCP has it.
+/// Returns the method, as MCP names it.
 fn operation(event: &StoredEvent) -> String {
     let method = text(event, "method").filter(|method| !method.is_empty());
     let by_type = match event.kind.as_str() {
@@ -195,7 +195,7 @@ fn response(event: &StoredEvent) -> Option<Value> {
     )
 }
 
-/// Returns whether the outcome of a call is a failure; input that is asked for, or a task, is none.
+/// Returns whether the outcome of a call is a failure; a request for input, or a task, is not.
 pub(super) fn is_failure(outcome: &str) -> bool {
     ["failed", "error", "withheld"].contains(&outcome)
 }

@@ -1,4 +1,4 @@
-//! The table from activities to classes of OCSF.
+//! The table of OCSF classes for mcpmon's activities.
 
 use mcpmon_model::{EventActivity, EventOutcome, EventType};
 
@@ -51,14 +51,14 @@ pub(super) const ERROR: Class = Class {
     category: (6, "Application Activity"),
 };
 
-/// A type of event as OCSF has it.
+/// A type of event in OCSF.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) class: Class,
-    /// Number and name of the activity; 99 is one that the class has no number for.
+    /// Number and name of the activity; 99 for one without a number in the class.
     pub(super) activity: (u64, &'static str),
     pub(super) outcome: EventOutcome,
-    /// The title, for an event that gives no reason.
+    /// The title of an event without a reason.
     pub(super) title: &'static str,
 }
 

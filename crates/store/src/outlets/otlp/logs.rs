@@ -1,4 +1,4 @@
-//! Events as log records.
+//! Log records of events.
 
 use mcpmon_model::{EventType, Layer, Severity};
 use serde_json::Value;
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{StoredEvent, json};
 
-/// Longest text of an attribute, in characters; the end of a longer one is cut off, and `…` says so.
+/// Longest text of an attribute, in characters; a longer one is cut, and ends with `…`.
 const MAX_TEXT_CHARS: usize = 8 << 10;
 
-/// Returns the record of an event; `ids` are those of the span that it belongs to.
+/// Returns the record of an event; `ids` are those of its span.
 pub(super) fn record(
     event: &StoredEvent,
     ids: Option<&SpanIds>,
@@ -37,11 +37,11 @@ pub(super) fn record(
     }
 }
 
-/// Returns the attributes of an event: its fields by the names of the table.
+/// Returns the attributes of an event: its fields, under the names of the table.
 pub(super) fn attributes(event: &StoredEvent, with_content: bool) -> Vec<KeyValue> {
     let mut attributes = vec![
         KeyValue::text(names::EVENT_ID, event.id.to_string()),
-        // Beside the member of the record: few backends keep that yet.
+        // The name is an attribute too, because few backends store the record's own member yet.
         KeyValue::text(names::EVENT_NAME, event.kind.clone()),
     ];
     for (field, value) in json::to_json(event) {
@@ -63,7 +63,7 @@ pub(super) fn nanoseconds(event: &StoredEvent) -> u64 {
     u64::try_from(event.timestamp.0).unwrap_or_default()
 }
 
-/// Returns a field as it is named in the table.
+/// Returns a field under its name in the table.
 fn attribute(field: &str, value: Value) -> Vec<KeyValue> {
     let row = FIELDS.iter().find(|(known, ..)| *known == field);
     let (key, form) = match row {
@@ -90,7 +90,7 @@ fn attribute(field: &str, value: Value) -> Vec<KeyValue> {
     }
 }
 
-/// Returns a value; what has parts is JSON text, which every backend can keep. `None` for null.
+/// Returns a value; lists and objects become JSON text, which every backend can store. Returns `None` for null.
 fn kind(value: Value) -> Option<AnyKind> {
     Some(match value {
         Value::Null => return None,
@@ -105,7 +105,7 @@ fn kind(value: Value) -> Option<AnyKind> {
     })
 }
 
-/// Returns what was found, without the texts in which it was.
+/// Returns the findings without the matched texts.
 fn findings(field: &str, value: &Value) -> Option<Vec<KeyValue>> {
     let text = |finding: &Value, part: &str| finding.get(part)?.as_str().map(str::to_owned);
     match field {
@@ -127,7 +127,7 @@ fn findings(field: &str, value: &Value) -> Option<Vec<KeyValue>> {
     }
 }
 
-/// Returns the attributes that the conventions for MCP demand of a tool call.
+/// Returns the attributes that the conventions for MCP require for a tool call.
 fn of_conventions(event: &StoredEvent) -> Vec<KeyValue> {
     let is_call = [
         EventType::ToolCalled,
@@ -155,7 +155,7 @@ fn of_conventions(event: &StoredEvent) -> Vec<KeyValue> {
     attributes
 }
 
-/// Returns the kind of error that a call ended in.
+/// Returns the type of the error with which a call ended.
 pub(super) fn error_type(event: &StoredEvent) -> Option<&'static str> {
     if event.action == mcpmon_model::Action::Block {
         return Some(names::BLOCKED);
@@ -168,7 +168,7 @@ pub(super) fn error_type(event: &StoredEvent) -> Option<&'static str> {
     }
 }
 
-/// Returns the severity as OpenTelemetry numbers it.
+/// Returns the severity number of OpenTelemetry.
 const fn severity(severity: Severity) -> (i32, &'static str) {
     match severity {
         Severity::Info => (9, "INFO"),

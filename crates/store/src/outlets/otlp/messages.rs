@@ -1,4 +1,4 @@
-//! The messages of OTLP 1.x that are sent, and the parts of the answers that are read: field numbers are those of
+//! The messages of OTLP 1.x that are sent, and the parts of the responses that are read. Field numbers are those of
 //! opentelemetry-proto, whose stable messages never change them.
 
 use prost::{Enumeration, Message, Oneof};
@@ -262,7 +262,7 @@ pub(super) enum AnyKind {
     Double(f64),
 }
 
-/// The answer to a request of any signal: they differ in names only.
+/// The response to a request of any signal: they differ in names only.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ExportAnswer {
     #[prost(message, optional, tag = "1")]
@@ -271,7 +271,7 @@ pub(super) struct ExportAnswer {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct PartialSuccess {
-    /// Records, spans or points that the receiver did not take.
+    /// Number of records, spans or points that the receiver rejected.
     #[prost(int64, tag = "1")]
     pub(super) rejected: i64,
     #[prost(string, tag = "2")]

@@ -1,4 +1,4 @@
-//! Metrics as points, cumulative since the start of the process.
+//! Metrics as data points, cumulative since the start of the process.
 
 use super::{
     messages::{
@@ -90,7 +90,7 @@ fn attributes(family: &MetricFamily, sample: &Sample) -> Vec<KeyValue> {
         .map(|(name, value)| KeyValue::new(&named(name), AnyKind::Text(value.clone())))
         .collect();
     if family.metric == CALL_DURATION {
-        // The conventions demand it.
+        // The conventions require it.
         attributes.push(KeyValue::text(names::METHOD, names::CALL));
     }
     attributes

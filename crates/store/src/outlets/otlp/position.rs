@@ -1,4 +1,4 @@
-//! The position in the store up to which everything is exported, and the lock of the one process that exports it.
+//! The position in the store up to which everything was exported, and the lock of the exporting process.
 
 use std::{
     ffi::OsString,
@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 const OUTLET: &str = "otlp";
 
-/// Takes the lock beside the store at `path`; `None` where another process has it.
+/// Takes the lock next to the store at `path`. Returns `None` if another process has it.
 pub(super) fn lock(path: &Path) -> io::Result<Option<Flock<File>>> {
     let mut name: OsString = path.as_os_str().to_owned();
     name.push(".otlp");
@@ -32,7 +32,7 @@ pub(super) fn lock(path: &Path) -> io::Result<Option<Flock<File>>> {
     }
 }
 
-/// Returns the position. Where there is none yet, what was recorded before `since` counts as exported.
+/// Returns the position. If there is none yet, events before `since` count as exported.
 pub(super) fn read(connection: &Connection, since: Timestamp) -> rusqlite::Result<i64> {
     let known = connection
         .prepare_cached("SELECT seq FROM exports WHERE outlet = ?1")?
@@ -50,7 +50,7 @@ pub(super) fn read(connection: &Connection, since: Timestamp) -> rusqlite::Resul
     })
 }
 
-/// Moves it on. Where it is not `from` any more, it is another store's: there it stays.
+/// Advances the position. If it is no longer `from`, the store was replaced, and the position is left unchanged.
 pub(super) fn advance(connection: &Connection, from: i64, to: i64) -> rusqlite::Result<()> {
     connection
         .prepare_cached("UPDATE exports SET seq = ?3 WHERE outlet = ?1 AND seq = ?2")?

@@ -1,4 +1,4 @@
-//! Posts requests to a collector: OTLP over HTTP, in protobuf, compressed.
+//! Requests to a collector: OTLP over HTTP, in protobuf, compressed.
 
 use std::{
     fs::OpenOptions,
@@ -18,9 +18,9 @@ use ureq::{
 
 use super::{OtlpSettings, messages::ExportAnswer};
 
-/// Longest time for one request.
+/// Time limit for one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest answer that is read, bytes.
+/// Longest response that is read, bytes.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 /// Longest file of headers or certificates that is read, bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -45,20 +45,20 @@ impl Signal {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// It was taken, except for so many of its records, for the reason given.
+    /// It was accepted, except for this number of records, with the reason.
     Taken(u64, String),
-    /// The receiver wants none of it, neither now nor later.
+    /// The receiver refused it for good.
     Refused(String),
-    /// It is more than the receiver takes at once.
+    /// It is larger than the receiver accepts.
     TooLarge,
-    /// It may be taken later, after this pause where the receiver asks for one.
+    /// It may be accepted later, after this pause if the receiver requested one.
     Later(String, Option<Duration>),
 }
 
-/// The reason why nothing is exported.
+/// The reason why nothing can be exported.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SenderError {
     #[error("cannot read {path}: {source}", path = path.display())]
@@ -75,7 +75,7 @@ pub(super) enum SenderError {
 #[derive(Debug)]
 pub(super) struct Sender {
     endpoint: String,
-    /// The file of the authorities that its certificate is to come from; `None` for the public ones.
+    /// The file with the certificate authorities that are trusted; `None` for the public ones.
     ca_file: Option<PathBuf>,
     agent: ureq::Agent,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -141,7 +141,7 @@ impl Sender {
         )
     }
 
-    /// The cause of a failure. The URL may hold a secret, and is in none of these messages.
+    /// Returns the cause of a failure. The URL may contain a secret, and is in none of these messages.
     fn cause(&self, error: &ureq::Error) -> String {
         let Some(objection) = certificate_objection(error) else {
             return error.to_string();
@@ -157,7 +157,7 @@ impl Sender {
     }
 }
 
-/// The objection to a certificate, where an error is one.
+/// Returns the objection to a certificate, if an error is one.
 fn certificate_objection(error: &ureq::Error) -> Option<&rustls::Error> {
     let found = if let ureq::Error::Rustls(error) = error {
         Some(error)
@@ -169,7 +169,7 @@ fn certificate_objection(error: &ureq::Error) -> Option<&rustls::Error> {
     found.filter(|error| matches!(error, rustls::Error::InvalidCertificate(_)))
 }
 
-/// Returns what a receiver says that took a request. Who answers with something else took all of it.
+/// Returns the outcome of a successful response. A response that cannot be decoded counts as full acceptance.
 fn taken(answer: &[u8]) -> Sent {
     let rejected = ExportAnswer::decode(answer)
         .ok()
@@ -181,8 +181,8 @@ fn taken(answer: &[u8]) -> Sent {
     }
 }
 
-/// Returns what a status says, as the specification has it; and a receiver whose authentication is not in order now may
-/// be mended.
+/// Returns the outcome for a status, according to the specification. Authentication errors may pass too, because the
+/// receiver may be repaired.
 fn outcome(status: StatusCode, pause: Option<Duration>) -> Sent {
     match status.as_u16() {
         401 | 403 | 408 | 425 | 429 | 500.. => {
@@ -211,7 +211,7 @@ fn read(path: &Path) -> Result<(String, u32), SenderError> {
     Ok((text, mode))
 }
 
-/// Reads a header in each line, which only the owner of the file may know.
+/// Reads headers, one per line, from a file that only its owner may read.
 fn read_headers(path: &Path) -> Result<Vec<(HeaderName, HeaderValue)>, SenderError> {
     let (text, mode) = read(path)?;
     if mode & 0o077 != 0 {

@@ -1,4 +1,4 @@
-//! The thread that exports: batches from the store, tried until the collector takes or refuses them.
+//! The exporting thread: batches from the store are sent until the collector accepts or refuses them.
 
 use std::{
     collections::VecDeque,
@@ -30,20 +30,20 @@ use crate::{
     writer::now,
 };
 
-/// Events that are read at once at most.
+/// Most events that are read at once.
 const MAX_BATCH: u32 = 512;
-/// The time for which events are gathered.
+/// The time for which events are collected before they are sent.
 const GATHER: Duration = Duration::from_secs(1);
-/// The longest time between two looks at the store: other processes write to it too.
+/// The longest time between two reads of the store: other processes write to it too.
 const LOOK: Duration = Duration::from_secs(5);
-/// The pause after the first failure; each next one is twice as long.
+/// The pause after the first failure; each later pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest of these pauses.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// The interval of metrics.
+/// The interval at which metrics are sent.
 const METRICS_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The store that is exported.
+/// The store whose events are exported.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) location: StoreLocation,
@@ -58,37 +58,37 @@ pub(super) struct Exporter {
     metrics: Option<Metrics>,
     origin: Origin,
     shared: Arc<Shared>,
-    /// The store, and the lock of this process on exporting it.
+    /// The store, and the lock with which this process exports it.
     store: Option<(Store, Flock<File>)>,
-    /// Its start.
+    /// The start of this process.
     since: Timestamp,
     calls: Calls,
-    /// The policy in force, as the latest event tells it: attributes of the resource.
+    /// The policy in force, according to the latest event: attributes of the resource.
     policy: Vec<KeyValue>,
     batch: Option<Batch>,
-    /// Records in one request at most: what the collector takes.
+    /// Most records in one request: what the collector accepts.
     chunk: usize,
     next_metrics: Instant,
 }
 
-/// What was read and is not acknowledged yet.
+/// Events that were read and are not acknowledged yet.
 #[derive(Debug, Default)]
 struct Batch {
-    /// The positions before and after it.
+    /// The positions before and after the batch.
     from: i64,
     to: i64,
     logs: VecDeque<LogRecord>,
     spans: VecDeque<Span>,
 }
 
-/// The outcome of a look at the store.
+/// The outcome of one round.
 #[derive(Debug, PartialEq, Eq)]
 enum Look {
     /// Everything is exported.
     Done,
     /// There may be more.
     More,
-    /// The collector takes nothing now; it may ask for this pause.
+    /// The collector accepts nothing now; it may request this pause.
     Later(Option<Duration>),
 }
 
@@ -126,7 +126,7 @@ impl Exporter {
 
     pub(super) fn run(mut self) {
         let mut pause = FIRST_PAUSE;
-        // Before anything is recorded, so that the position is that of the start.
+        // Opened before anything is recorded, so that the position is that of the start.
         drop(self.open());
         loop {
             let is_ending = self.shared.is_ending();
@@ -150,7 +150,7 @@ impl Exporter {
                 }
             }
         }
-        // Another process may export from now on.
+        // From here on, another process may export.
         self.store = None;
         self.shared.end();
     }
@@ -173,7 +173,7 @@ impl Exporter {
         Ok(Look::More)
     }
 
-    /// Opens the store where it is not open; returns whether this process exports it.
+    /// Opens the store if it is not open; returns whether this process exports it.
     fn open(&mut self) -> Result<bool, ExportError> {
         if self.store.is_some() {
             return Ok(true);
@@ -241,7 +241,7 @@ impl Exporter {
         }
     }
 
-    /// Sends a batch; returns why not all of it was sent.
+    /// Sends a batch; returns the reason if not all of it was sent.
     fn send(&mut self, batch: &mut Batch) -> Option<Look> {
         let resource = self.resource();
         let logs = |records: Vec<LogRecord>| Logs {
@@ -302,7 +302,7 @@ impl Exporter {
         None
     }
 
-    /// Sends metrics where it is time. They are cumulative: what does not arrive now is in the next ones.
+    /// Sends metrics if they are due. They are cumulative: a lost request is made up for by the next one.
     fn send_metrics(&mut self, is_last: bool) {
         let Some(metrics) = self.metrics.as_ref().filter(|_| self.settings.signals.metrics) else {
             return;
