@@ -1,4 +1,5 @@
-//! Real agents from npm, headless: the files of their users, the API of their models, and how a model asks for a tool.
+//! Real agents from npm, headless: their users' files, the API of their models, and the form in which a model asks for
+//! a tool.
 
 use std::{
     env, fs,
@@ -11,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::real::Real;
 
-/// The directory in which it works, in its user's home: some read all that is below theirs.
+/// The directory in the user's home in which an agent works. It is not the home itself, because some agents read
+/// everything below their working directory.
 const PROJECT: &str = "project";
 /// The prompt that a person gives to an agent.
 const TASK: &str = "use the tools";
@@ -30,7 +32,7 @@ pub enum Agent {
 }
 
 impl Agent {
-    /// Returns its name in `mcpmon setup --client`.
+    /// Returns the agent's name in `mcpmon setup --client`.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
@@ -41,7 +43,7 @@ impl Agent {
         }
     }
 
-    /// Returns the provider whose API its model speaks.
+    /// Returns the provider whose API the agent's model speaks.
     #[must_use]
     pub const fn provider(self) -> &'static str {
         match self {
@@ -51,7 +53,7 @@ impl Agent {
         }
     }
 
-    /// Returns the file in which its user keeps servers, in the user's home.
+    /// Returns the file in which the agent's user keeps servers, relative to the user's home.
     #[must_use]
     pub const fn file(self) -> &'static str {
         match self {
@@ -62,11 +64,12 @@ impl Agent {
         }
     }
 
-    /// Makes the directory in which it works, and writes that file with the server `everything`, as a person would: with remarks where the agent reads them. Codex
-    /// and opencode find a model at a gateway by it.
+    /// Makes the agent's working directory, and writes its configuration with the server `everything` as a person
+    /// would: with comments if the agent's format allows them. Codex and opencode also find the model at a gateway
+    /// through this file.
     ///
     /// # Errors
-    /// Returns an error if it cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn configure(self, home: &Path, server: &[String], gateway: Option<&str>) -> Result<()> {
         let (program, arguments) = server.split_first().context("a command")?;
         let (program, arguments) = (json!(program), json!(arguments));
@@ -82,7 +85,7 @@ impl Agent {
                          wire_api = \"responses\"\nenv_key = \"OPENAI_API_KEY\"\n"
                     )
                 });
-                // Of a model that it does not know, it expects what most of them can do.
+                // Codex expects of a model that it does not know what most models can do.
                 format!(
                     "# mine\nmodel = \"gpt-5\"\n{provider}\n[mcp_servers.everything] # the reference\ncommand = \
                      {program}\nargs   = {arguments}\nrequired = true\n"
@@ -111,11 +114,11 @@ impl Agent {
         Ok(fs::write(file, text)?)
     }
 
-    /// Returns the words by which it does one task and ends.
+    /// Returns the command line with which the agent does one task and ends.
     #[must_use]
     pub fn task(self, real: &Real) -> Vec<String> {
         let npm = |program: &str| real.npm(program).display().to_string();
-        // What an installation without scripts leaves out is named directly.
+        // An installation without scripts does not set up everything, so the missing parts are named directly.
         let (words, options): (Vec<String>, &[&str]) = match self {
             Self::ClaudeCode => (
                 vec![
@@ -142,7 +145,7 @@ impl Agent {
                     TASK,
                 ],
             ),
-            // Without a name it asks a model first which model is to answer.
+            // If no model is named, it first asks a model which model is to answer.
             Self::GeminiCli => (
                 vec![npm("gemini")],
                 &[
@@ -169,7 +172,8 @@ impl Agent {
         words.into_iter().chain(options).collect()
     }
 
-    /// Gives a command the home of the agent's user, keys that no model looks at, and nothing to read.
+    /// Sets a command's environment: the home of the agent's user, keys that no model checks, and an empty standard
+    /// input.
     pub fn prepare(self, command: &mut Command, home: &Path) {
         command
             .current_dir(home.join(PROJECT))
@@ -195,8 +199,8 @@ impl Agent {
         }
     }
 
-    /// Returns the first items of its model. Claude Code starts servers beside its first request, and offers
-    /// to wait for them.
+    /// Returns the first items of the model's script. Claude Code starts servers at the same time as its first request,
+    /// and offers to wait for them.
     #[must_use]
     pub fn opening(self) -> Vec<Value> {
         match self {
@@ -205,7 +209,7 @@ impl Agent {
         }
     }
 
-    /// A call of a tool of the server `everything` as this agent's model has to ask for it.
+    /// Returns a call of a tool of the server `everything`, in the form in which this agent's model has to ask for it.
     #[must_use]
     pub fn call(self, tool: &str, id: &str, input: &Value) -> Value {
         match self {

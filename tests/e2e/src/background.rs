@@ -1,4 +1,4 @@
-//! A program that listens, ended at the latest with its test.
+//! A program that listens; it is ended at the latest with its test.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::wait;
 
-/// A program that listens.
+/// A running program that listens.
 #[derive(Debug)]
 pub struct Background {
     /// The address at which it listens.
@@ -21,10 +21,10 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts it, and waits until it listens at `address`. What it says goes to the file `log`.
+    /// Starts a program, and waits until it listens at `address`. Its output goes to the file `log`.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the program does not come up.
     pub fn start(command: &mut Command, address: SocketAddr, log: PathBuf) -> Result<Self> {
         let file = fs::File::create(&log)?;
         let process = command
@@ -51,13 +51,13 @@ impl Background {
         })
     }
 
-    /// The process.
+    /// Returns the process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// Returns its output.
+    /// Returns the program's output.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
@@ -65,17 +65,17 @@ impl Background {
 }
 
 impl Drop for Background {
-    /// One that has ended already is no failure.
+    /// Kills the program; it is no failure if it has ended already.
     fn drop(&mut self) {
         drop(self.process.kill());
         drop(self.process.wait());
     }
 }
 
-/// An address that nobody listens on: a port that was free a moment ago.
+/// Returns an address that no process listens on: its port was free a moment ago.
 ///
 /// # Errors
-/// Returns an error if there is none.
+/// Returns an error if no port is free.
 pub fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

@@ -1,4 +1,4 @@
-//! An MCP client: starts a server as a client does, and talks to it over its pipes.
+//! An MCP client that starts a server and talks to it over its pipes.
 
 use std::{
     collections::VecDeque,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::wait::{self, PATIENCE};
 
-/// A server that was started, and the pipes to it. It is killed at the end.
+/// A server that was started, and the pipes to it. The server is killed at the end.
 #[derive(Debug)]
 pub struct Client {
     child: Child,
@@ -22,7 +22,7 @@ pub struct Client {
     lines: Receiver<String>,
     /// Number of the last request.
     asked: u32,
-    /// Notifications that came while something else was waited for.
+    /// Notifications that came while something else was expected.
     heard: VecDeque<Value>,
 }
 
@@ -41,7 +41,7 @@ impl Client {
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().context("a pipe was asked for")?;
         let (sender, lines) = channel();
-        // Ends with the server's output, or when nobody listens any more.
+        // Ends with the server's output, or when the receiver is dropped.
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
@@ -58,13 +58,13 @@ impl Client {
         })
     }
 
-    /// The process that was started, which need not be the one that serves.
+    /// Returns the process that was started, which need not be the one that serves.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Says hello; the answer is who serves: its process and its version.
+    /// Initializes the session, and returns the server's process and version.
     ///
     /// # Errors
     /// Returns an error if the server ends, or does not answer.
@@ -85,7 +85,7 @@ impl Client {
         })
     }
 
-    /// Lets the server connect somewhere, and says how that went: `connected` or the name of an error.
+    /// Lets the server connect to an address, and returns the outcome: `connected` or the name of an error.
     ///
     /// # Errors
     /// Returns an error if the server ends, or does not answer.
@@ -94,19 +94,20 @@ impl Client {
         self.have("connect", &arguments)
     }
 
-    /// Lets the server connect somewhere, say `hello`, and keep the connection.
+    /// Lets the server connect to an address, send `hello`, and keep the connection.
     ///
     /// # Errors
-    /// As [`Client::connect`].
+    /// Returns the errors of [`Client::connect`].
     pub fn keep(&mut self, target: SocketAddr) -> Result<String> {
         let arguments = json!({"host": target.ip().to_string(), "port": target.port(), "keep": true});
         self.have("connect", &arguments)
     }
 
-    /// Lets the server read from the connection that it kept last, or close it; what it read, or how that went.
+    /// Lets the server read from the connection that it kept last, or close it. Returns the bytes that it read, or the
+    /// outcome.
     ///
     /// # Errors
-    /// As [`Client::connect`].
+    /// Returns the errors of [`Client::connect`].
     pub fn kept(&mut self, action: &str) -> Result<String> {
         self.have(action, &json!({}))
     }
@@ -120,7 +121,7 @@ impl Client {
     /// Sends bytes as they are.
     ///
     /// # Errors
-    /// Returns an error if the server reads no more.
+    /// Returns an error if the server has closed its end of the pipe.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let stdin = self.stdin.as_mut().context("the pipe is open")?;
         stdin.write_all(bytes).context("the server reads no more")
@@ -129,13 +130,13 @@ impl Client {
     /// Sends a line.
     ///
     /// # Errors
-    /// Returns an error if the server reads no more.
+    /// Returns an error if the server has closed its end of the pipe.
     pub fn send(&mut self, line: &str) -> Result<()> {
         let stdin = self.stdin.as_mut().context("the pipe is open")?;
         writeln!(stdin, "{line}").context("the server reads no more")
     }
 
-    /// Names of the tools that the server offers, as they reach the client.
+    /// Returns the names of the tools that the server offers, as they reach the client.
     ///
     /// # Errors
     /// Returns an error if the server ends, or does not answer.
@@ -146,7 +147,7 @@ impl Client {
         tools.iter().map(name).collect()
     }
 
-    /// Calls a tool: the text of its result, or that of the refusal as an error of the tool.
+    /// Calls a tool. Returns the text of the result or, if the call was refused, the text of the tool error.
     ///
     /// # Errors
     /// Returns an error if the server ends, or does not answer.
@@ -162,10 +163,10 @@ impl Client {
         })
     }
 
-    /// Waits for a notification.
+    /// Waits for a notification with this method.
     ///
     /// # Errors
-    /// Returns an error if the server ends, or none comes.
+    /// Returns an error if the server ends, or no such notification comes.
     pub fn hear(&mut self, method: &str) -> Result<Value> {
         loop {
             let message = match self.heard.pop_front() {
@@ -178,7 +179,7 @@ impl Client {
         }
     }
 
-    /// Asks something; the answer is the result, which an error has none of.
+    /// Sends a request and returns its result; null if the answer is an error.
     ///
     /// # Errors
     /// Returns an error if the server ends, or does not answer.
@@ -203,38 +204,38 @@ impl Client {
         }
     }
 
-    /// Closes the pipe to the server and waits for its end.
+    /// Closes the pipe to the server and waits until the server ends.
     ///
     /// # Errors
-    /// Returns an error if it does not end.
+    /// Returns an error if the server does not end.
     pub fn close(&mut self) -> Result<ExitStatus> {
         self.stdin = None;
         self.ended()
     }
 
-    /// Waits for the end of the process that was started.
+    /// Waits until the process that was started ends.
     ///
     /// # Errors
-    /// Returns an error if it does not end.
+    /// Returns an error if the process does not end.
     pub fn ended(&mut self) -> Result<ExitStatus> {
         wait::until("the server's end", || Ok(self.child.try_wait()?))
     }
 }
 
 impl Drop for Client {
-    /// One that has ended already is no failure.
+    /// Kills the server; it is no failure if it has ended already.
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// The server at the other end.
+/// The server's identity as it reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     /// The process that serves.
     pub pid: u32,
-    /// Its version.
+    /// The server's version.
     pub version: String,
 }
 
@@ -243,6 +244,6 @@ pub struct Server {
 pub enum Called {
     /// The tool's result.
     Returned(String),
-    /// An error, in the words that a model reads.
+    /// An error, in the words that the model reads.
     Failed(String),
 }

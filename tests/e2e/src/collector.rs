@@ -28,7 +28,8 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Starts both, with a collector that prints all it receives. Returns `None` where they are not installed, and says so.
+    /// Starts both, with a collector that prints everything it receives. Returns `None`, and says so, if they are not
+    /// installed.
     ///
     /// # Errors
     /// Returns an error if they do not come up, or are not there and `CI=true` says that they must be.
@@ -83,19 +84,19 @@ impl Collector {
         })
     }
 
-    /// Returns the endpoint, as a policy has it.
+    /// Returns the endpoint as it is written in a policy.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.rotel.address)
     }
 
-    /// Returns everything that the collector received, as it prints it.
+    /// Returns everything that the collector received, as the collector prints it.
     #[must_use]
     pub fn received(&self) -> String {
         self.rotel.log()
     }
 
-    /// Returns the process of the collector, and that of the engine behind it.
+    /// Returns the processes of the collector and of the engine behind it.
     #[must_use]
     pub fn pids(&self) -> [u32; 2] {
         [self.rotel.pid(), self.clickhouse.pid()]
@@ -104,7 +105,7 @@ impl Collector {
     /// Returns the rows of a query in `deploy/fleet/queries`.
     ///
     /// # Errors
-    /// Returns an error if the engine does not answer it.
+    /// Returns an error if the engine does not answer the query.
     pub fn query(&self, name: &str, parameters: &[(&str, &str)]) -> Result<Vec<Value>> {
         let path =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../deploy/fleet/queries/{name}.sql"));
@@ -119,7 +120,7 @@ impl Collector {
     /// Returns the rows of a query that is given as text.
     ///
     /// # Errors
-    /// Returns an error if the engine does not answer it.
+    /// Returns an error if the engine does not answer the query.
     pub fn rows(&self, query: &str) -> Result<Vec<Value>> {
         self.ask("", query)
     }
@@ -148,7 +149,7 @@ fn post(address: SocketAddr, path: &str, body: &str) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// The Python environment with both, and the collector beside it.
+/// Returns the directory with the Python environment for both and the collector; `None` if they are not installed.
 fn installed() -> Result<Option<PathBuf>> {
     let root = directory();
     if root.join("ready").exists() {

@@ -1,4 +1,4 @@
-//! A running daemon, ended at the latest with its test.
+//! A running daemon; it is ended at the latest with its test.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use crate::{
 /// A daemon that enforces.
 #[derive(Debug)]
 pub struct Daemon {
-    /// Its files.
+    /// The daemon's files.
     pub site: Site,
     process: Process,
 }
@@ -32,36 +32,37 @@ pub struct Daemon {
 struct Process(Child);
 
 impl Daemon {
-    /// Starts one with this policy and waits until its first self-test is done.
+    /// Starts a daemon with this policy and waits until its first self-test is done.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the daemon does not come up.
     pub fn start(host: &Host, policy: &str) -> Result<Self> {
         Self::start_at(host, Site::new(policy)?)
     }
 
-    /// The same with the files of another that has ended. Takes the host as proof that it is this test's turn.
+    /// Starts a daemon with the files of another one that has ended. Takes the host as proof that it is this test's
+    /// turn.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the daemon does not come up.
     pub fn start_at(host: &Host, site: Site) -> Result<Self> {
         let mut command = Command::new(program::path()?);
         command.args(site.daemon_arguments());
         Self::spawn(host, site, command)
     }
 
-    /// The same by a command that starts it where its files are those of `site`.
+    /// Starts a daemon by a command of the test, which runs the daemon with the files of `site`.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the daemon does not come up.
     pub fn start_by(host: &Host, site: Site, command: Command) -> Result<Self> {
         Self::spawn(host, site, command)
     }
 
-    /// The same without a capability of root, by its name in `setpriv`.
+    /// Starts a daemon that lacks one of root's capabilities, which is named as in `setpriv`.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the daemon does not come up.
     pub fn start_without(host: &Host, capability: &str, policy: &str) -> Result<Self> {
         let site = Site::new(policy)?;
         let mut command = Command::new("setpriv");
@@ -73,26 +74,28 @@ impl Daemon {
         Self::spawn(host, site, command)
     }
 
-    /// The same on a host that has the group `mcpmon`, with this number.
+    /// Starts a daemon on a host that has the group `mcpmon`, with this number.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the daemon does not come up.
     pub fn start_with_group(host: &Host, policy: &str, group: u32) -> Result<Self> {
         let groups = format!("root:x:0:\nmcpmon:x:{group}:\n");
         Self::start_seeing(host, Site::new(policy)?, "/etc/group", &groups)
     }
 
-    /// The same on a host that has a user of this number beside root, who is at home in a directory of `site`.
+    /// Starts a daemon on a host that has a user with this number beside root; the user's home is a directory of
+    /// `site`.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the daemon does not come up.
     pub fn start_with_user(host: &Host, site: Site, uid: u32, home: &str) -> Result<Self> {
         let home = site.path(home).display().to_string();
         let users = format!("root:x:0:0::/nowhere:/bin/sh\nuser:x:{uid}:{uid}::{home}:/bin/sh\n");
         Self::start_seeing(host, site, "/etc/passwd", &users)
     }
 
-    /// The daemon sees another file of the system, which is in its site under the same name.
+    /// Starts a daemon that sees `text` in the place of a system file: a file of the site, with the same name, is
+    /// mounted over it.
     fn start_seeing(host: &Host, site: Site, file: &str, text: &str) -> Result<Self> {
         let seen = site.path(file.rsplit('/').next().unwrap_or(file));
         fs::write(&seen, text)?;
@@ -138,13 +141,13 @@ impl Daemon {
         })
     }
 
-    /// Its process.
+    /// Returns the daemon's process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.0.id()
     }
 
-    /// Returns its standard error.
+    /// Returns the daemon's output.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.site.path("daemon.log")).unwrap_or_default()
@@ -161,10 +164,10 @@ impl Daemon {
         status.with_context(|| format!("no status: {}", run.stderr))
     }
 
-    /// The first event that `wanted` takes, waited for.
+    /// Waits for the first event that `wanted` accepts, and returns it.
     ///
     /// # Errors
-    /// Returns an error if none comes; the error shows those that did.
+    /// Returns an error if no such event comes; the error shows the events that did.
     pub fn event(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
         let found = wait::until(what, || Ok(self.site.events()?.into_iter().find(&wanted)));
         found.with_context(|| {
@@ -174,18 +177,18 @@ impl Daemon {
         })
     }
 
-    /// The first event of this type about this server.
+    /// Waits for the first event of this type about this server.
     ///
     /// # Errors
-    /// Returns an error if none comes.
+    /// Returns an error if no such event comes.
     pub fn event_of(&self, kind: &str, server: &str) -> Result<Value> {
         self.event(&format!("{kind} of {server}"), |event| is(event, kind, server))
     }
 
-    /// The `number`th start of this server, from 1.
+    /// Waits for the `number`th start event of this server, counted from 1.
     ///
     /// # Errors
-    /// Returns an error if there is none.
+    /// Returns an error if it does not come.
     pub fn start_of(&self, server: &str, number: usize) -> Result<Value> {
         wait::until(&format!("start {number} of {server}"), || {
             let events = self.site.events()?;
@@ -197,10 +200,10 @@ impl Daemon {
         .with_context(|| format!("log:\n{}", self.log()))
     }
 
-    /// Sends it a signal.
+    /// Sends the daemon a signal.
     ///
     /// # Errors
-    /// Returns an error if it is gone.
+    /// Returns an error if the daemon is gone.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         Ok(kill(Pid::from_raw(self.pid().try_into()?), signal)?)
     }
@@ -208,7 +211,7 @@ impl Daemon {
     /// Replaces the policy and waits until the daemon says that the new one is in force.
     ///
     /// # Errors
-    /// Returns an error if it does not.
+    /// Returns an error if the new policy does not come into force.
     pub fn adopt(&self, policy: &str) -> Result<()> {
         let before = text(&self.status()?["policy"], "hash").to_owned();
         self.site.write_policy(policy)?;
@@ -219,41 +222,41 @@ impl Daemon {
         })
     }
 
-    /// Asks it to end, and waits for that.
+    /// Asks the daemon to end, and waits until it has.
     ///
     /// # Errors
-    /// Returns an error if it does not end.
+    /// Returns an error if the daemon does not end.
     pub fn end(mut self) -> Result<(Site, ExitStatus)> {
         self.signal(Signal::SIGTERM)?;
         let status = self.ended()?;
         Ok((self.site, status))
     }
 
-    /// Waits for its end.
+    /// Waits until the daemon ends.
     ///
     /// # Errors
-    /// Returns an error if it does not end.
+    /// Returns an error if the daemon does not end.
     pub fn ended(&mut self) -> Result<ExitStatus> {
         wait::until("the daemon's end", || Ok(self.process.0.try_wait()?))
     }
 
-    /// The files of one that has ended, for another.
+    /// Returns the files of a daemon that has ended, for another one.
     #[must_use]
     pub fn into_site(self) -> Site {
         self.site
     }
 
-    /// Ends it, which must succeed, and starts another one with the same files.
+    /// Ends the daemon, which must succeed, and starts another one with the same files.
     ///
     /// # Errors
-    /// Returns an error if it does not end well, or the other does not come up.
+    /// Returns an error if the daemon does not end well, or the other one does not come up.
     pub fn restart(self, host: &Host) -> Result<Self> {
         let (site, status) = self.end()?;
         ensure!(status.success(), "the daemon ended with {status}");
         Self::start_at(host, site)
     }
 
-    /// Ends it, removes what it kept in the kernel, and starts another one, to which every process is new.
+    /// Ends the daemon, removes what it kept in the kernel, and starts another one, to which every process is new.
     ///
     /// # Errors
     /// Returns an error if one of these fails.
@@ -268,7 +271,7 @@ impl Daemon {
 }
 
 impl Drop for Process {
-    /// Killed, so that nothing stays attached; one that has ended already is no failure.
+    /// Kills the daemon, so that nothing stays attached; it is no failure if it has ended already.
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());

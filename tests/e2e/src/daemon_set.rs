@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use crate::json::text;
 
-/// The manifest, from the repository's root on.
+/// The manifest's path in the repository.
 const MANIFEST: &str = "deploy/kubernetes/base/daemonset.yaml";
 
-/// The part of it that is of its one container.
+/// The part of the manifest that describes its one container.
 #[derive(Debug)]
 pub struct DaemonSet {
     /// Name of the image.
     pub image: String,
     /// Arguments of the program.
     pub arguments: Vec<String>,
-    /// Capabilities, all others being dropped.
+    /// Capabilities that the container keeps; all others are dropped.
     pub capabilities: Vec<String>,
     /// Directories of the host.
     pub mounts: Vec<Mount>,
@@ -29,11 +29,11 @@ pub struct DaemonSet {
 /// A directory of the host in the container.
 #[derive(Clone, Debug)]
 pub struct Mount {
-    /// Its path on the host; `None` where the container alone has it.
+    /// The path on the host; `None` if the directory exists in the container only.
     pub host: Option<PathBuf>,
-    /// Its path in the container.
+    /// The path in the container.
     pub path: String,
-    /// True if nothing can be written there.
+    /// True if the container cannot write to it.
     pub read_only: bool,
 }
 
@@ -41,7 +41,7 @@ impl DaemonSet {
     /// Reads the manifest.
     ///
     /// # Errors
-    /// Returns an error if it does not have what is read here.
+    /// Returns an error if the manifest lacks a field that is read here.
     pub fn read() -> Result<Self> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(MANIFEST);
         let manifest = fs::read_to_string(&path).with_context(|| format!("no {}", path.display()))?;

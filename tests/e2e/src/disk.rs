@@ -1,4 +1,4 @@
-//! A disk that can be full: a small file system in memory, which only one thread and what it starts can see.
+//! A disk that can be full: a small file system in memory, visible only to one thread and the processes that it starts.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use nix::{
     sched::{CloneFlags, unshare},
 };
 
-/// The disk.
+/// The mounted disk.
 #[derive(Debug)]
 pub struct Disk {
     at: PathBuf,
@@ -23,14 +23,14 @@ pub struct Disk {
 /// Does `work` with a disk of `size` (as `mount` has it) at the directory `at`. Needs root.
 ///
 /// # Errors
-/// Returns an error if it cannot be mounted, and those of `work`.
+/// Returns an error if the disk cannot be mounted, and the errors of `work`.
 ///
 /// # Panics
 /// Panics if `work` does.
 pub fn with<T: Send>(at: &Path, size: &str, work: impl FnOnce(&Disk) -> Result<T> + Send) -> Result<T> {
     let filler = at.join("filler");
     thread::scope(|scope| {
-        // Its mounts end with it, and with what it started.
+        // The mount ends with this thread and the processes that it started.
         let thread = scope.spawn(|| {
             unshare(CloneFlags::CLONE_NEWNS).context("no mounts of its own")?;
             let none = None::<&str>;
@@ -58,10 +58,10 @@ pub fn with<T: Send>(at: &Path, size: &str, work: impl FnOnce(&Disk) -> Result<T
 }
 
 impl Disk {
-    /// Leaves no room on it.
+    /// Fills the disk completely.
     ///
     /// # Errors
-    /// Returns an error if it cannot be written for another reason.
+    /// Returns an error if a write fails for another reason than lack of room.
     pub fn fill(&self) -> Result<()> {
         let mut file = File::options().create(true).append(true).open(&self.filler)?;
         loop {
@@ -73,10 +73,10 @@ impl Disk {
         }
     }
 
-    /// Lets nobody write to it, or again everybody.
+    /// Makes the disk read-only, or writable again.
     ///
     /// # Errors
-    /// Returns an error if it cannot be mounted so.
+    /// Returns an error if the disk cannot be remounted.
     pub fn set_read_only(&self, is_read_only: bool) -> Result<()> {
         let flags = match is_read_only {
             true => MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY,
@@ -89,7 +89,7 @@ impl Disk {
     /// Makes room again.
     ///
     /// # Errors
-    /// Returns an error if that cannot be done.
+    /// Returns an error if the filling file cannot be removed.
     pub fn clear(&self) -> Result<()> {
         std::fs::remove_file(&self.filler).context("cannot make room")
     }

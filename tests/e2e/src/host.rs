@@ -10,17 +10,17 @@ use anyhow::Result;
 
 use crate::skip;
 
-/// Daemons attach to the whole host: one test at a time.
+/// One test at a time, because daemons attach to the whole host.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// The host, for the test that holds it.
+/// The host, held by the test whose turn it is.
 #[derive(Debug)]
 pub struct Host {
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Host {
-    /// Waits for this test's turn. `None` where something is missing, which is said on standard error.
+    /// Waits for this test's turn. Returns `None`, and says so on standard error, if something is missing.
     ///
     /// # Errors
     /// Returns an error if something is missing and `CI=true` says that nothing may be.

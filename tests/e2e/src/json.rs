@@ -1,14 +1,14 @@
-//! Fields of JSON objects, in few words.
+//! Short accessors for fields of JSON objects.
 
 use serde_json::Value;
 
-/// A field of text; empty where there is none.
+/// Returns a text field; empty if the object does not have it.
 #[must_use]
 pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A field that is a number; 0 where there is none.
+/// Returns a numeric field; 0 if the object does not have it.
 #[must_use]
 pub fn number(object: &Value, field: &str) -> u64 {
     object.get(field).and_then(Value::as_u64).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Takes kernel programs away from a daemon, or holds one of its threads up, as a mishap or an intruder could.
+//! Takes kernel programs away from a daemon, or stops one of its threads, as an accident or an intruder could.
 
 use std::{fs, io};
 
@@ -18,10 +18,10 @@ use crate::wait;
 const LINK_GET_FD_BY_ID: libc::c_long = 30;
 const LINK_DETACH: libc::c_long = 34;
 
-/// A hook of cgroups, by its number among `enum bpf_attach_type`.
+/// A hook of cgroups, by its number in `enum bpf_attach_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupHook {
-    /// Packets that leave.
+    /// Outgoing packets.
     Egress = 1,
     /// New sockets.
     SocketCreate = 2,
@@ -29,10 +29,10 @@ pub enum CgroupHook {
     Connect6 = 11,
 }
 
-/// Detaches every program that the process `pid` has attached to a cgroup, and says how many.
+/// Detaches every program that the process `pid` has attached to a cgroup, and returns the number of them.
 ///
 /// # Errors
-/// Returns an error if `/proc` does not say which those are, or the kernel refuses.
+/// Returns an error if `/proc` does not list them, or the kernel refuses.
 pub fn detach_cgroup_programs(pid: u32) -> Result<usize> {
     detach(&cgroup_links(pid)?)
 }
@@ -40,7 +40,7 @@ pub fn detach_cgroup_programs(pid: u32) -> Result<usize> {
 /// Detaches the program that the process `pid` has attached to one hook of a cgroup.
 ///
 /// # Errors
-/// Returns an error if there is none, or the kernel refuses.
+/// Returns an error if no program is attached there, or the kernel refuses.
 pub fn detach_cgroup_program(pid: u32, hook: CgroupHook) -> Result<()> {
     let mut links = cgroup_links(pid)?;
     links.retain(|(_, attached)| *attached == hook as u32);
@@ -58,7 +58,7 @@ fn detach(links: &[(u32, u32)]) -> Result<usize> {
     Ok(links.len())
 }
 
-/// Numbers of links, each with that of its hook.
+/// Returns the numbers of a process's cgroup links, each with the number of its hook.
 fn cgroup_links(pid: u32) -> Result<Vec<(u32, u32)>> {
     let mut links = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fdinfo"))? {
@@ -83,12 +83,12 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
         .find_map(|(key, value)| (key == name).then(|| value.trim()))
 }
 
-/// bpf(2) for a command whose attributes begin with one number, all others being zero.
+/// Calls bpf(2) with a command whose attributes begin with one number; all other attributes are zero.
 fn bpf(command: libc::c_long, number: u32) -> io::Result<u32> {
     let mut attributes = [0_u32; 4];
     attributes[0] = number;
     #[expect(unsafe_code, reason = "no crate in use knows these commands of bpf(2)")]
-    // SAFETY: the kernel reads as many bytes as it is told, which are there.
+    // SAFETY: the kernel reads as many bytes as the size argument says, and the array has that many.
     let outcome = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -103,15 +103,15 @@ fn bpf(command: libc::c_long, number: u32) -> io::Result<u32> {
     Ok(outcome)
 }
 
-/// A thread that stands still until this is dropped, by the thread that stopped it.
+/// A thread that stays stopped until this value is dropped, which the thread that created it must do.
 #[derive(Debug)]
 pub struct StoppedThread(Pid);
 
 impl StoppedThread {
-    /// Stops the thread of this name of the process `pid`, and no other.
+    /// Stops the thread with this name of the process `pid`, and no other.
     ///
     /// # Errors
-    /// Returns an error if there is none, or it cannot be traced.
+    /// Returns an error if there is no such thread, or it cannot be traced.
     pub fn stop(pid: u32, name: &str) -> Result<Self> {
         for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
             let path = entry?.path();
@@ -128,10 +128,10 @@ impl StoppedThread {
         anyhow::bail!("process {pid} has no thread `{name}`")
     }
 
-    /// Waits until the thread is ended, stopped as it is, with its process.
+    /// Waits until the thread, stopped as it is, ends with its process.
     ///
     /// # Errors
-    /// Returns an error if it does not end.
+    /// Returns an error if the thread does not end.
     pub fn ended(self) -> Result<()> {
         wait::until("the stopped thread's end", || {
             let status = waitpid(self.0, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG))?;
@@ -141,7 +141,8 @@ impl StoppedThread {
 }
 
 impl Drop for StoppedThread {
-    /// One that has ended already is no failure; its end is taken note of, without which its process stays.
+    /// Detaches from the thread. It is no failure if the thread has ended already; its end is then collected, because
+    /// its process would stay otherwise.
     fn drop(&mut self) {
         if ptrace::detach(self.0, None).is_err() {
             let _status = waitpid(self.0, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG));

@@ -1,5 +1,5 @@
-//! The parts of the end-to-end tests: the built program, a daemon of its own for each test, real MCP servers,
-//! and a client that talks to them. The tests themselves are in `tests/host/`.
+//! The parts of the end-to-end tests: the built program, a separate daemon for each test, real MCP servers, and a
+//! client that talks to them. The tests themselves are in `tests/host/`.
 
 #![expect(
     clippy::disallowed_methods,

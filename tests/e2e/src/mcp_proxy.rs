@@ -1,4 +1,4 @@
-//! A running `mcpmon proxy` before MCP servers that are reached over HTTP, and real such servers.
+//! A running `mcpmon proxy` in front of MCP servers that are reached over HTTP, and real servers of this kind.
 
 use std::{
     fs, io::Write as _, net::SocketAddr, os::unix::fs::OpenOptionsExt as _, path::Path, process::Command,
@@ -13,29 +13,30 @@ use crate::{
     real::{Real, Scene},
 };
 
-/// A proxy before MCP servers.
+/// A proxy in front of MCP servers.
 #[derive(Debug)]
 pub struct McpProxy {
-    /// Its files.
+    /// The proxy's files.
     pub scene: Scene,
     process: Background,
 }
 
 impl McpProxy {
-    /// One with this policy, YAML that has a block `mcp:`, before these servers: `id`, `url` and what else is declared.
+    /// Starts a proxy with this policy, which is YAML with a block `mcp:`, in front of these servers: objects with
+    /// `id`, `url` and other settings.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the proxy does not come up.
     pub fn start(policy: &str, servers: &[Value]) -> Result<Self> {
         let scene = Scene::new()?;
         let address = free_address()?;
         Self::listening(scene, address, &format!("listen: \"{address}\""), policy, servers)
     }
 
-    /// One that others reach too, who have this token.
+    /// Starts a proxy that others can reach too, if they have this token.
     ///
     /// # Errors
-    /// As [`McpProxy::start`].
+    /// Returns the errors of [`McpProxy::start`].
     pub fn for_others(token: &str, policy: &str, servers: &[Value]) -> Result<Self> {
         let scene = Scene::new()?;
         let address = free_address()?;
@@ -71,43 +72,43 @@ impl McpProxy {
         Ok(Self { scene, process })
     }
 
-    /// One that observes as `policies/observe.yaml` says, before one server named `it`.
+    /// Starts a proxy with the shipped policy `policies/observe.yaml`, in front of one server named `it`.
     ///
     /// # Errors
-    /// As [`McpProxy::start`].
+    /// Returns the errors of [`McpProxy::start`].
     pub fn observing(server: &Value) -> Result<Self> {
         Self::start(&shipped("observe.yaml")?, std::slice::from_ref(server))
     }
 
-    /// Returns the URL of a server behind it.
+    /// Returns the proxy's URL for a server.
     #[must_use]
     pub fn url(&self, server: &str) -> String {
         format!("http://{}/mcp/{server}", self.process.address)
     }
 
-    /// Returns the address at which it listens.
+    /// Returns the address at which the proxy listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.process.address
     }
 
-    /// Returns its output.
+    /// Returns the proxy's output.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// The process.
+    /// Returns the proxy's process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 }
 
-/// A policy that is shipped.
+/// Returns the text of a policy that is shipped.
 ///
 /// # Errors
-/// Returns an error if there is none of that name.
+/// Returns an error if there is no policy with this name.
 pub fn shipped(name: &str) -> Result<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../policies")
@@ -115,19 +116,19 @@ pub fn shipped(name: &str) -> Result<String> {
     fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// A server named `it`, as it is declared.
+/// Returns the declaration of a server named `it`.
 #[must_use]
 pub fn it(url: &str) -> Value {
     json!({"id": "it", "url": url})
 }
 
-/// A server named `it` of the older transport.
+/// Returns the declaration of a server named `it` that uses the older transport.
 #[must_use]
 pub fn it_by_sse(url: &str) -> Value {
     json!({"id": "it", "url": url, "type": "sse"})
 }
 
-/// `server-everything` over HTTP.
+/// The npm server `server-everything` over HTTP.
 #[derive(Debug)]
 pub struct Everything {
     process: Background,
@@ -135,18 +136,18 @@ pub struct Everything {
 }
 
 impl Everything {
-    /// Streamable HTTP.
+    /// Starts the server with Streamable HTTP.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the server does not come up.
     pub fn streamable(real: &Real, scene: &Scene) -> Result<Self> {
         Self::start(real, scene, "streamableHttp", "/mcp")
     }
 
-    /// The older transport.
+    /// Starts the server with the older transport.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the server does not come up.
     pub fn sse(real: &Real, scene: &Scene) -> Result<Self> {
         Self::start(real, scene, "sse", "/sse")
     }
@@ -160,22 +161,22 @@ impl Everything {
         Ok(Self { process, path })
     }
 
-    /// Returns its URL.
+    /// Returns the server's URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}{}", self.process.address, self.path)
     }
 }
 
-/// A server of pipes behind Streamable HTTP, by `supergateway`.
+/// A stdio server that `supergateway` offers over Streamable HTTP.
 #[derive(Debug)]
 pub struct Gateway(Background);
 
 impl Gateway {
-    /// Before this command.
+    /// Starts the gateway for this command.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the gateway does not come up.
     pub fn start(real: &Real, scene: &Scene, command: &[String]) -> Result<Self> {
         let address = free_address()?;
         let words = command
@@ -193,7 +194,7 @@ impl Gateway {
         )?))
     }
 
-    /// Returns its URL.
+    /// Returns the gateway's URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.0.address)

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-/// Something that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -17,10 +17,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on an address of 127.77.0.0/16 that is new in this process, and most likely on this host.
+    /// Opens a socket on an address of 127.77.0.0/16 that is new in this process, and most likely on this host.
     ///
     /// # Errors
-    /// Returns an error if no socket can be had.
+    /// Returns an error if no socket can be opened.
     pub fn open() -> Result<Self> {
         static NEXT: AtomicU8 = AtomicU8::new(1);
         let [_, _, _, process] = std::process::id().to_be_bytes();
@@ -35,35 +35,35 @@ impl Listener {
         })
     }
 
-    /// The next connection to it.
+    /// Waits for the next connection and returns it.
     ///
     /// # Errors
-    /// Returns an error if none can be taken.
+    /// Returns an error if no connection can be accepted.
     pub fn accept(&self) -> Result<TcpStream> {
         let (stream, _) = self.socket.accept()?;
         stream.set_read_timeout(Some(crate::wait::PATIENCE))?;
         Ok(stream)
     }
 
-    /// Its address.
+    /// Returns the address.
     #[must_use]
     pub const fn ip(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// Address and port.
+    /// Returns the address and port.
     #[must_use]
     pub const fn target(&self) -> SocketAddr {
         SocketAddr::new(std::net::IpAddr::V4(self.address), self.port)
     }
 
-    /// The same, written as an IPv4-mapped IPv6 address.
+    /// Returns address and port, written as an IPv4-mapped IPv6 address.
     #[must_use]
     pub const fn mapped(&self) -> SocketAddr {
         SocketAddr::new(std::net::IpAddr::V6(self.address.to_ipv6_mapped()), self.port)
     }
 
-    /// The command by which bash connects there: 0 where it can.
+    /// Returns a command by which bash connects to this socket; its exit status is 0 if it can.
     #[must_use]
     pub fn bash(&self) -> String {
         format!("exec 3<>/dev/tcp/{}/{}", self.address, self.port)
@@ -82,7 +82,7 @@ pub enum Attempt {
 /// Connects from this process.
 ///
 /// # Errors
-/// Returns an error if it fails otherwise than by a refusal.
+/// Returns an error if the attempt fails for another reason than a refusal.
 pub fn connect(target: SocketAddr) -> Result<Attempt> {
     match TcpStream::connect(target) {
         Ok(_) => Ok(Attempt::Connected),

@@ -1,4 +1,4 @@
-//! A remote MCP server of a test's own, and a client that speaks HTTP with it, or with what stands before it.
+//! A remote MCP server that a test controls, and a client that speaks HTTP with it or with a proxy in front of it.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{background::Background, wait::PATIENCE};
 
 const SERVER: &str = include_str!("notes_server.py");
 
-/// A server that offers what it is told to.
+/// A server that offers the tools that the test sets.
 #[derive(Debug)]
 pub struct Remote {
     directory: TempDir,
@@ -24,38 +24,38 @@ pub struct Remote {
     tls: Option<Certificate>,
 }
 
-/// A certificate that signed itself.
+/// A self-signed certificate.
 #[derive(Debug)]
 pub struct Certificate {
-    /// Its file.
+    /// The path of the certificate.
     pub certificate: PathBuf,
     /// The path of its certificate's key.
     pub key: PathBuf,
-    /// Its fingerprint, as a policy has it.
+    /// The fingerprint, as it is written in a policy.
     pub fingerprint: String,
 }
 
 impl Remote {
-    /// One that speaks in clear, on loopback.
+    /// Starts a server without TLS on loopback.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the server does not come up.
     pub fn start(tools: &Value) -> Result<Self> {
         Self::start_at(IpAddr::V4(Ipv4Addr::LOCALHOST), tools)
     }
 
-    /// The same at another address of this host.
+    /// Starts a server without TLS at another address of this host.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the server does not come up.
     pub fn start_at(ip: IpAddr, tools: &Value) -> Result<Self> {
         Self::serve(TempDir::new()?, ip, tools, None)
     }
 
-    /// One with a certificate of its own.
+    /// Starts a server with TLS and a self-signed certificate.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the server does not come up.
     pub fn start_tls(tools: &Value) -> Result<Self> {
         let directory = TempDir::new()?;
         let certificate = Certificate::make(directory.path())?;
@@ -90,7 +90,7 @@ impl Remote {
         })
     }
 
-    /// Sets the tools it offers from now on.
+    /// Sets the tools that the server offers from now on.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Remote {
         Ok(fs::rename(new, file)?)
     }
 
-    /// Publishes a card of the server from now on.
+    /// Sets the card that the server publishes from now on.
     ///
     /// # Errors
     ///
@@ -126,20 +126,20 @@ impl Remote {
         Ok(heard.lines().map(|line| line.trim().to_owned()).collect())
     }
 
-    /// Returns the address at which it listens.
+    /// Returns the address at which the server listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.process.address
     }
 
-    /// Its URL.
+    /// Returns the server's URL.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}/mcp", self.address())
     }
 
-    /// Fingerprint of its certificate, as a policy has it.
+    /// Returns the fingerprint of the server's certificate, as it is written in a policy; `None` without TLS.
     #[must_use]
     pub fn fingerprint(&self) -> Option<&str> {
         self.tls.as_ref().map(|tls| tls.fingerprint.as_str())
@@ -147,10 +147,10 @@ impl Remote {
 }
 
 impl Certificate {
-    /// A new one, in files of this directory.
+    /// Makes a new certificate and its key, in files of this directory.
     ///
     /// # Errors
-    /// Returns an error if `openssl` makes none.
+    /// Returns an error if `openssl` fails.
     pub fn make(directory: &Path) -> Result<Self> {
         let (certificate, key) = (directory.join("certificate.pem"), directory.join("key.pem"));
         let new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=nobody.example";
@@ -187,31 +187,31 @@ fn openssl(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// A tool that takes one text.
+/// Returns a tool that takes one text argument.
 #[must_use]
 pub fn tool(name: &str, description: &str) -> Value {
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     json!({"name": name, "description": description, "inputSchema": schema})
 }
 
-/// An answer: its status, and its body as JSON.
+/// An HTTP answer: its status, and its body as JSON.
 #[derive(Clone, Debug)]
 pub struct Heard {
     /// The status.
     pub status: u16,
-    /// The body; null where there is none.
+    /// The body; null if there is none.
     pub body: Value,
 }
 
 impl Heard {
-    /// Names of the tools in a list.
+    /// Returns the names of the tools in a list.
     #[must_use]
     pub fn tools(&self) -> Vec<&str> {
         let tools = self.body["result"]["tools"].as_array().into_iter().flatten();
         tools.filter_map(|tool| tool["name"].as_str()).collect()
     }
 
-    /// Text of a result or an error.
+    /// Returns the text of a result or an error.
     #[must_use]
     pub fn text(&self) -> &str {
         let text = self.body["result"]["content"][0]["text"].as_str();
@@ -220,7 +220,7 @@ impl Heard {
     }
 }
 
-/// Asks something of the server at `url`, which speaks in clear.
+/// Sends a request without TLS to the server at `url`.
 ///
 /// # Errors
 /// Returns an error if there is no answer that can be read.
@@ -253,18 +253,18 @@ pub fn ask(url: &str, method: &str, params: &Value) -> Result<Heard> {
     Ok(Heard { status, body })
 }
 
-/// The list of tools.
+/// Asks for the list of tools.
 ///
 /// # Errors
-/// As [`ask`].
+/// Returns the errors of [`ask`].
 pub fn list(url: &str) -> Result<Heard> {
     ask(url, "tools/list", &json!({}))
 }
 
-/// A call.
+/// Calls a tool.
 ///
 /// # Errors
-/// As [`ask`].
+/// Returns the errors of [`ask`].
 pub fn call(url: &str, tool: &str) -> Result<Heard> {
     ask(
         url,

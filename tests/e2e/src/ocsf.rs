@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use crate::skip;
 
-/// A checker of events.
+/// A validator of events against the schema.
 #[derive(Debug)]
 pub struct Ocsf {
     python: PathBuf,
 }
 
 impl Ocsf {
-    /// Returns one, `None` where it is not installed, and says so.
+    /// Returns the validator. Returns `None`, and says so, if it is not installed.
     ///
     /// # Errors
-    /// Returns an error if it is not there and `CI=true` says that it must be.
+    /// Returns an error if it is not installed and `CI=true` says that it must be.
     pub fn installed() -> Result<Option<Self>> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/ocsf");
         if root.join("ready").exists() {
@@ -31,7 +31,7 @@ impl Ocsf {
         Ok(None)
     }
 
-    /// Returns for each event of a file its `class`, its `type` and what is `wrong` with it.
+    /// Returns, for each event of a file, its `class`, its `type` and its errors as `wrong`.
     ///
     /// # Errors
     /// Returns an error if an event cannot be checked at all.

@@ -1,4 +1,5 @@
-//! Containers of podman, with images, containers and state in a directory of their own that ends with the test.
+//! Containers of podman, with images, containers and state in a separate directory that is removed at the end of the
+//! test.
 
 use std::{
     fs,
@@ -18,20 +19,21 @@ use crate::{
     skip,
 };
 
-/// The engine.
+/// The container engine.
 #[derive(Debug)]
 pub struct Podman {
     directory: TempDir,
 }
 
-/// Directories of this host that a program in a container finds its shell and libraries in.
+/// Directories of this host in which a program in a container finds its shell and libraries.
 const SYSTEM: [&str; 4] = ["/bin", "/lib", "/lib64", "/usr"];
 
 impl Podman {
-    /// Makes one, and a container to see whether it works. `None` where it does not, which is said on standard error.
+    /// Makes an engine, and runs a container to see whether it works. Returns `None`, and says so on standard error, if
+    /// it does not.
     ///
     /// # Errors
-    /// Returns an error if it does not work and `CI=true` says that it must.
+    /// Returns an error if the engine does not work and `CI=true` says that it must.
     pub fn take() -> Result<Option<Self>> {
         let directory = tempfile::Builder::new()
             .prefix("mcpmon-podman-")
@@ -48,19 +50,21 @@ impl Podman {
         Ok(None)
     }
 
-    /// `podman`, with what it keeps below this engine's directory.
+    /// Returns the command `podman`, with its files below this engine's directory.
     fn command(&self) -> Command {
         let mut command = Command::new("podman");
         for (option, name) in [("--root", "storage"), ("--runroot", "run"), ("--tmpdir", "state")] {
             command.arg(option).arg(self.directory.path().join(name));
         }
-        // No overlay on an overlay; crun takes no host that has control groups of both versions; and there may be no systemd.
+        // Overlays cannot be stacked, crun refuses hosts with control groups of both versions, and systemd may be
+        // missing.
         command.args(["--storage-driver=vfs", "--runtime=runc"]);
         command.args(["--cgroup-manager=cgroupfs", "--events-backend=none"]);
         command
     }
 
-    /// `podman run` of a container that is removed at its end, without the limits that only a host's own root may raise.
+    /// Returns the command `podman run` for a container that is removed at its end. It leaves out the limits that only
+    /// the root of a host itself may raise.
     fn run(&self) -> Command {
         let mut command = self.command();
         command.args(["run", "--rm", "--log-driver=none"]);
@@ -68,7 +72,8 @@ impl Podman {
         command
     }
 
-    /// A line of bash in a container of its own, with a network of its own. The container's id goes to the file `id`.
+    /// Returns the command that runs a line of bash in a new container with a separate network. The container's id goes
+    /// to the file `id`.
     #[must_use]
     pub fn shell(&self, line: &str, id: Option<&Path>) -> Command {
         let root = self.directory.path().join("empty");
@@ -87,7 +92,7 @@ impl Podman {
     /// Makes the image of a release with the built program, and loads it.
     ///
     /// # Errors
-    /// Returns an error if one of these fails.
+    /// Returns an error if the image cannot be made or loaded.
     pub fn load_image(&self) -> Result<()> {
         let archive = self.directory.path().join("image.tar");
         let mut pack = Command::new(program::beside("xtask"));
@@ -97,13 +102,14 @@ impl Podman {
         Ok(fs::remove_file(archive)?)
     }
 
-    /// The image's daemon, started as the DaemonSet starts it on a node, with the files of `site` in the place of the host's own.
+    /// Returns the command that runs the image's daemon as the DaemonSet does on a node, with the files of `site` in
+    /// the place of the host's.
     ///
     /// # Errors
-    /// Returns an error if these cannot be made.
+    /// Returns an error if the directories of `site` cannot be made.
     pub fn daemon(&self, set: &DaemonSet, site: &Site, seccomp: Option<&Path>) -> Result<Command> {
         let mut command = self.run();
-        // Control groups of its own view, as Kubernetes has it.
+        // A private view of the control groups, as Kubernetes sets it.
         command.args(["--pid=host", "--cgroupns=private", "--network=none"]);
         command.args(["--read-only", "--cap-drop=all"]);
         command.args([
@@ -132,10 +138,10 @@ impl Podman {
         Ok(command)
     }
 
-    /// This machine's profile of allowed system calls, with bpf(2) allowed to those who lack `CAP_SYS_ADMIN`.
+    /// Returns this machine's seccomp profile, with bpf(2) allowed for processes without `CAP_SYS_ADMIN`.
     ///
     /// # Errors
-    /// Returns an error if there is none.
+    /// Returns an error if the machine has no profile.
     pub fn profile_with_bpf(&self) -> Result<PathBuf> {
         let told = finish(self.command().args(["info", "--format=json"]))?;
         let told: Value = serde_json::from_slice(&told.stdout)?;
@@ -156,7 +162,7 @@ impl Podman {
 }
 
 impl Drop for Podman {
-    /// Ends every container that is left; the directory is removed behind them.
+    /// Ends every container that is left; the directory is removed afterwards.
     fn drop(&mut self) {
         drop(
             self.command()
@@ -166,7 +172,8 @@ impl Drop for Podman {
     }
 }
 
-/// The directory that stands for one of the host's; `None` where the container alone has it.
+/// Returns the directory that is mounted in the place of a host directory; `None` if the directory exists in the
+/// container only.
 fn of_site(site: &Site, mount: &Mount) -> Result<Option<PathBuf>> {
     let own = match mount.path.as_str() {
         "/etc/mcpmon" => {
@@ -186,7 +193,7 @@ fn of_site(site: &Site, mount: &Mount) -> Result<Option<PathBuf>> {
     Ok(Some(own))
 }
 
-/// The capabilities of this process, by their names in manifests: no container can have others.
+/// Returns the capabilities of this process, by their names in manifests. A container cannot have others.
 fn held_capabilities() -> Result<Vec<String>> {
     let told = finish(Command::new("setpriv").arg("--dump"))?;
     let told = String::from_utf8(told.stdout)?;
@@ -197,7 +204,7 @@ fn held_capabilities() -> Result<Vec<String>> {
     Ok(bounding.split(',').map(|name| name.to_uppercase()).collect())
 }
 
-/// Runs a command to its end, which must be a good one.
+/// Runs a command to its end, which must be successful.
 fn finish(command: &mut Command) -> Result<Output> {
     let output = command
         .output()

@@ -1,4 +1,4 @@
-//! The built program, and what it says when it is run to its end.
+//! The built program, and its output when it is run to its end.
 
 use std::{
     ffi::OsStr,
@@ -15,7 +15,7 @@ use crate::wait::PATIENCE;
 /// The path of the program.
 static PATH: LazyLock<PathBuf> = LazyLock::new(|| assert_cmd::cargo::cargo_bin("mcpmon"));
 
-/// The built `mcpmon`.
+/// Returns the path of the built `mcpmon`.
 ///
 /// # Errors
 /// Returns an error if it was not built.
@@ -28,14 +28,15 @@ pub fn path() -> Result<&'static PathBuf> {
     Ok(&PATH)
 }
 
-/// Another program of this workspace, which is built beside it.
+/// Returns the path of another program of this workspace, which is built beside it.
 #[must_use]
 pub fn beside(name: &str) -> String {
     assert_cmd::cargo::cargo_bin(name).display().to_string()
 }
 
-/// Copies a program that a test is about to run. Another process copies it: were it this one, a process that another
-/// test starts meanwhile would inherit the file opened for writing, and the kernel would not run the copy (`ETXTBSY`).
+/// Copies a program that a test is about to run. Another process makes the copy: if this process did, a process that
+/// another test starts meanwhile would inherit the file opened for writing, and the kernel would not run the copy
+/// (`ETXTBSY`).
 ///
 /// # Errors
 /// Returns an error if it cannot be copied.
@@ -54,7 +55,7 @@ pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
 /// The result of a run of the program.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Its exit status; `None` where a signal ended it.
+    /// The exit status; `None` if a signal ended the program.
     pub code: Option<i32>,
     /// Standard output.
     pub stdout: String,
@@ -63,10 +64,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// The lines of standard output, each a JSON object.
+    /// Returns the lines of standard output, each of which is a JSON object.
     ///
     /// # Errors
-    /// Returns an error if a line is none.
+    /// Returns an error if a line is not JSON.
     pub fn objects(&self) -> Result<Vec<Value>> {
         let parse = |line| serde_json::from_str(line).with_context(|| format!("no JSON: {line}"));
         self.stdout.lines().map(parse).collect()
@@ -76,17 +77,17 @@ impl Run {
 /// Runs the program to its end.
 ///
 /// # Errors
-/// Returns an error if it is not there, does not start, or does not end.
+/// Returns an error if the program is not built, does not start, or does not end.
 pub fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<Run> {
     let mut command = assert_cmd::Command::new(path()?);
     command.args(arguments);
     finish(&mut command)
 }
 
-/// The same as a user who is neither root nor a member of any group of weight.
+/// Runs the program to its end as a user who is neither root nor a member of any group that matters.
 ///
 /// # Errors
-/// As [`run`].
+/// Returns the errors of [`run`].
 pub fn run_as_nobody<A: AsRef<OsStr>>(
     program: &OsStr,
     arguments: impl IntoIterator<Item = A>,
@@ -94,10 +95,10 @@ pub fn run_as_nobody<A: AsRef<OsStr>>(
     run_as(&["--regid=65534", "--clear-groups"], program, arguments)
 }
 
-/// The same as a user whose only group of weight is this one.
+/// Runs the program to its end as a user whose only group that matters is this one.
 ///
 /// # Errors
-/// As [`run`].
+/// Returns the errors of [`run`].
 pub fn run_as_member<A: AsRef<OsStr>>(
     group: u32,
     program: &OsStr,

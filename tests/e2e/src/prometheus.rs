@@ -1,4 +1,4 @@
-//! The Prometheus of the distribution, ended at the latest with its test.
+//! The Prometheus of the distribution; it is ended at the latest with its test.
 
 use std::{
     env, fs,
@@ -26,10 +26,10 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes `target` each second. Returns `None` where there is no Prometheus, and says so.
+    /// Starts a Prometheus that scrapes `target` each second. Returns `None`, and says so, if it is not installed.
     ///
     /// # Errors
-    /// Returns an error if it does not come up, or if there is none and `CI=true` says that it must be there.
+    /// Returns an error if it does not come up, or if it is not installed and `CI=true` says that it must be.
     pub fn start(target: SocketAddr) -> Result<Option<Self>> {
         let Some(program) = program()? else {
             return Ok(None);
@@ -54,7 +54,7 @@ impl Prometheus {
         }))
     }
 
-    /// Returns the value of an expression that has one sample, once it has.
+    /// Waits until an expression has one sample, and returns its value.
     ///
     /// # Errors
     /// Returns an error if it has none in time.
@@ -72,7 +72,7 @@ impl Prometheus {
     /// Waits until an expression has this value.
     ///
     /// # Errors
-    /// Returns an error if it does not get it in time.
+    /// Returns an error if it does not reach the value in time.
     pub fn wait_for(&self, expression: &str, expected: f64) -> Result<()> {
         let mut last = None;
         wait::until(expression, || {
@@ -82,7 +82,7 @@ impl Prometheus {
         .with_context(|| format!("{expression} is {last:?}, not {expected}"))
     }
 
-    /// Returns the answer; `None` while it starts.
+    /// Returns the answer to a query; `None` while Prometheus starts.
     fn query(&self, expression: &str) -> Result<Option<Value>> {
         let path = format!("/api/v1/query?query={}", escaped(expression));
         let (status, answer) = get(self.process.address, &path)?;
@@ -117,7 +117,7 @@ fn escaped(text: &str) -> String {
     text.bytes().map(escape).collect()
 }
 
-/// The program as `cargo xtask test` unpacks it.
+/// Returns the program as `cargo xtask test` unpacks it; `None` if it is not there.
 fn program() -> Result<Option<PathBuf>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/prometheus");
     let program = root.join("usr/bin/prometheus");

@@ -1,4 +1,5 @@
-//! A running `mcpmon proxy` between real SDKs and a model that follows a script; ended at the latest with its test.
+//! A running `mcpmon proxy` between real SDKs and a model that follows a script; it is ended at the latest with its
+//! test.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -18,14 +19,14 @@ use crate::{
 /// A proxy, and the model behind it.
 #[derive(Debug)]
 pub struct Proxy {
-    /// Its files.
+    /// The proxy's files.
     pub scene: Scene,
     /// The model.
     pub model: FakeLlm,
     process: Background,
 }
 
-/// An official SDK of a model.
+/// An official SDK of a model provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelSdk {
     /// From PyPI.
@@ -35,10 +36,10 @@ pub enum ModelSdk {
 }
 
 impl Proxy {
-    /// One with this policy: YAML without `proxy` and `version`.
+    /// Starts a proxy with this policy, which is YAML without `proxy` and `version`.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the proxy does not come up.
     pub fn start(script: &Value, policy: &str) -> Result<Self> {
         let script: Script = serde_json::from_value(script.clone()).context("no script")?;
         let model = FakeLlm::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), script)?;
@@ -65,19 +66,19 @@ impl Proxy {
         })
     }
 
-    /// Returns its output.
+    /// Returns the proxy's output.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// Returns the URL at which it listens.
+    /// Returns the URL at which the proxy listens.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.process.address)
     }
 
-    /// Returns an SDK's reading of the model's answer, with these members in its request.
+    /// Returns the model's answer as an SDK reads it, with these members added to its request.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! HTTP by hand: a server that says what bytes a test wants, and a client that sends them.
+//! HTTP by hand: a server that sends exactly the bytes that a test wants, and a client that does the same.
 
 use std::{
     fmt,
@@ -12,47 +12,47 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-/// The time for which a client waits for a byte.
+/// The time that a client waits for a byte.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A request or a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Its first line.
+    /// The first line.
     pub line: String,
-    /// Header fields, names in lower case.
+    /// The header fields, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Its body, without the framing.
+    /// The body, without the framing.
     pub body: Vec<u8>,
 }
 
 impl Message {
-    /// A header field.
+    /// Returns the value of a header field.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The status of a response.
+    /// Returns the status of a response.
     #[must_use]
     pub fn status(&self) -> &str {
         self.line.split(' ').nth(1).unwrap_or_default()
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON; null where it is none.
+    /// Returns the body as JSON; null if it is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The messages of a stream of events, whatever ends its lines.
+    /// Returns the messages of a body of server-sent events, with any of the allowed line ends.
     #[must_use]
     pub fn events(&self) -> Vec<Value> {
         let text = self.text().replace("\r\n", "\n").replace('\r', "\n");
@@ -98,7 +98,7 @@ impl Message {
     }
 }
 
-/// As much of a chunked body as comes.
+/// Reads a chunked body, as far as it comes.
 fn unchunked(reader: &mut impl io::BufRead) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
     loop {
@@ -117,7 +117,7 @@ fn unchunked(reader: &mut impl io::BufRead) -> io::Result<Vec<u8>> {
 
 type Answer = dyn Fn(&Message, &mut TcpStream) -> io::Result<()> + Send + Sync;
 
-/// A server that writes whatever a test wants; one request on a connection.
+/// A server that writes what a test wants, and takes one request on each connection.
 pub struct RawServer {
     address: SocketAddr,
     received: Arc<Mutex<Vec<Message>>>,
@@ -132,7 +132,7 @@ impl fmt::Debug for RawServer {
 }
 
 impl RawServer {
-    /// One that answers every request so.
+    /// Starts a server that answers every request with `answer`.
     ///
     /// # Errors
     /// Returns an error if it cannot listen.
@@ -147,14 +147,14 @@ impl RawServer {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (answer, kept) = (Arc::clone(&answer), Arc::clone(&kept));
-                // A proxy that goes away is what some tests are about.
+                // Errors are ignored, because some tests are about a proxy that closes the connection.
                 thread::spawn(move || drop(serve(stream, &kept, &*answer)));
             }
         });
         Ok(Self { address, received })
     }
 
-    /// Returns its URL.
+    /// Returns the server's URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
@@ -169,7 +169,7 @@ impl RawServer {
             .clone()
     }
 
-    /// The messages that reached it with this method.
+    /// Returns the received messages with this method.
     #[must_use]
     pub fn asked(&self, method: &str) -> Vec<Value> {
         let bodies = self.received().into_iter().map(|message| message.json());
@@ -188,10 +188,10 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Message>>, answer: &Answer) -> 
     answer(&message, &mut stream)
 }
 
-/// Writes a response of this kind, whole.
+/// Writes a whole response with this content type.
 ///
 /// # Errors
-/// Returns an error if nobody reads it.
+/// Returns an error if the connection is closed.
 pub fn say(stream: &mut TcpStream, kind: &str, body: &str) -> io::Result<()> {
     let length = body.len();
     write!(
@@ -203,7 +203,7 @@ pub fn say(stream: &mut TcpStream, kind: &str, body: &str) -> io::Result<()> {
 /// Writes the head of a response whose body comes in chunks.
 ///
 /// # Errors
-/// Returns an error if nobody reads it.
+/// Returns an error if the connection is closed.
 pub fn begin(stream: &mut TcpStream, kind: &str) -> io::Result<()> {
     write!(
         stream,
@@ -211,10 +211,10 @@ pub fn begin(stream: &mut TcpStream, kind: &str) -> io::Result<()> {
     )
 }
 
-/// Writes a chunk; an empty one is the end.
+/// Writes a chunk; an empty one ends the body.
 ///
 /// # Errors
-/// Returns an error if nobody reads it.
+/// Returns an error if the connection is closed.
 pub fn chunk(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     write!(stream, "{:x}\r\n", bytes.len())?;
     stream.write_all(bytes)?;
@@ -224,11 +224,11 @@ pub fn chunk(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
 /// Sends bytes, and reads one response.
 ///
 /// # Errors
-/// Returns an error if none comes.
+/// Returns an error if no response comes.
 pub fn exchange(address: SocketAddr, bytes: &[u8]) -> Result<Message> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    // A server that has heard enough need not read the rest.
+    // Errors are ignored, because a server that refuses early need not read the rest.
     drop(stream.write_all(bytes));
     response(stream)
 }
@@ -236,13 +236,13 @@ pub fn exchange(address: SocketAddr, bytes: &[u8]) -> Result<Message> {
 /// Reads one response.
 ///
 /// # Errors
-/// Returns an error if none comes.
+/// Returns an error if no response comes.
 pub fn response(stream: TcpStream) -> Result<Message> {
     let answer = Message::read(&mut BufReader::new(stream))?;
     answer.context("the connection ended without an answer")
 }
 
-/// A POST with these further header fields.
+/// Returns a POST request with these further header fields.
 #[must_use]
 pub fn post(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
     let mut text = format!("POST {path} HTTP/1.1\r\n");

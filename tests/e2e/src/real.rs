@@ -1,5 +1,5 @@
-//! Real servers, SDKs and clients from npm and PyPI, as `cargo xtask test` installs them, and the scripts that
-//! drive them.
+//! Real servers, SDKs and clients from npm and PyPI, as `cargo xtask test` installs them, and the scripts that drive
+//! them.
 
 use std::{
     env, fs,
@@ -19,16 +19,16 @@ pub struct Real {
     root: PathBuf,
 }
 
-/// A server and what is called on it.
+/// A server and the calls that tests make to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
-    /// Its command.
+    /// The name of the command.
     pub command: &'static str,
     /// The origin of the program.
     pub origin: Origin,
-    /// Its arguments; `@` stands for a directory of the test's own.
+    /// The arguments, with `@` in the place of the test's directory.
     pub arguments: &'static [&'static str],
-    /// Calls, as a JSON list of name and arguments; `@` as above.
+    /// The calls, as a JSON list of name and arguments, with `@` as above.
     pub calls: &'static str,
 }
 
@@ -37,7 +37,7 @@ pub struct Known {
 pub enum Origin {
     /// npm.
     Npm,
-    /// PyPI, first line of the SDK.
+    /// PyPI, with the first major version of the SDK.
     Python,
 }
 
@@ -121,8 +121,8 @@ pub enum Sdk {
 }
 
 impl Real {
-    /// Finds the directory in which `cargo xtask test` puts them. Returns `None` if it does not exist, and
-    /// says so on standard error.
+    /// Finds the directory in which `cargo xtask test` puts them. Returns `None`, and says so on standard error, if it
+    /// does not exist.
     ///
     /// # Errors
     ///
@@ -139,19 +139,19 @@ impl Real {
         Ok(None)
     }
 
-    /// A program that npm installed.
+    /// Returns the path of a program that npm installed.
     #[must_use]
     pub fn npm(&self, program: &str) -> PathBuf {
         self.root.join("npm/node_modules/.bin").join(program)
     }
 
-    /// A Node that is new enough for the conformance suite, which that of a distribution need not be.
+    /// Returns the path of a Node that is new enough for the conformance suite, which a distribution's may not be.
     #[must_use]
     pub fn node22(&self) -> PathBuf {
         self.npm("node")
     }
 
-    /// Bun, which runs packages where it is called `bunx`.
+    /// Returns the path of Bun, which runs packages if it is called as `bunx`.
     #[must_use]
     pub fn bun(&self) -> PathBuf {
         let architecture = match env::consts::ARCH {
@@ -162,8 +162,8 @@ impl Real {
             .join(format!("bun-linux-{architecture}/bin/bun"))
     }
 
-    /// A server written in Go with an SDK (1.3.1) that takes `"method\u0000"` for `"method"` (GHSA-q382-vc8q-7jhj). `None`
-    /// where there is none for this architecture.
+    /// Returns the path of a server written in Go, with an SDK (1.3.1) that takes `"method\u0000"` for `"method"`
+    /// (GHSA-q382-vc8q-7jhj). Returns `None` if there is none for this architecture.
     #[must_use]
     pub fn go_server(&self) -> Option<PathBuf> {
         let program = "podman-mcp-server-linux-amd64";
@@ -171,7 +171,7 @@ impl Real {
         cfg!(target_arch = "x86_64").then_some(program)
     }
 
-    /// The Inspector without its pages.
+    /// Returns the command of the Inspector without its web pages.
     #[must_use]
     pub fn inspector(&self) -> Command {
         let mut inspector = Command::new(self.node22());
@@ -181,31 +181,31 @@ impl Real {
         inspector
     }
 
-    /// A program of the Python environment with the first line of the SDK.
+    /// Returns the path of a program of the Python environment that has the first major version of the SDK.
     #[must_use]
     pub fn python(&self, program: &str) -> PathBuf {
         self.root.join("python/bin").join(program)
     }
 
-    /// A program of the Python environment with the second line of the SDK.
+    /// Returns the path of a program of the Python environment that has the second major version of the SDK.
     #[must_use]
     pub fn python2(&self, program: &str) -> PathBuf {
         self.root.join("python2/bin").join(program)
     }
 
-    /// A program of the Python environment with the SDKs of models.
+    /// Returns the path of a program of the Python environment that has the SDKs of models.
     #[must_use]
     pub fn python_llm(&self, program: &str) -> PathBuf {
         self.root.join("python-llm/bin").join(program)
     }
 
-    /// A launcher of Python packages.
+    /// Returns the path of a launcher of Python packages.
     #[must_use]
     pub fn python_launcher(&self, program: &str) -> PathBuf {
         self.root.join("python-launchers/bin").join(program)
     }
 
-    /// A script of `fixtures/real`; those for node lie beside its packages.
+    /// Returns the path of a script of `fixtures/real`; scripts for node are beside the packages that they use.
     #[must_use]
     pub fn script(&self, name: &str) -> PathBuf {
         match Path::new(name).extension() {
@@ -214,7 +214,7 @@ impl Real {
         }
     }
 
-    /// The command of a server.
+    /// Returns the command of a server.
     #[must_use]
     pub fn command(&self, server: &Known, directory: &Path) -> Vec<String> {
         let program = match server.origin {
@@ -227,7 +227,7 @@ impl Real {
         command
     }
 
-    /// The same, with what passes kept in `LOG.client` and `LOG.server`.
+    /// Returns the command, run behind a script that records the passing bytes in `LOG.client` and `LOG.server`.
     #[must_use]
     pub fn tapped(&self, log: &Path, command: &[String]) -> Vec<String> {
         let mut tapped = vec![
@@ -240,7 +240,7 @@ impl Real {
         tapped
     }
 
-    /// Lets an SDK drive a server; the answer is what it saw.
+    /// Lets an SDK drive a server, and returns what the SDK saw.
     ///
     /// # Errors
     /// Returns an error if the SDK fails.
@@ -248,7 +248,7 @@ impl Real {
         self.drive_by(&[], sdk, scene, calls, command)
     }
 
-    /// The same, with the SDK started by another command: these words go in front.
+    /// Lets an SDK drive a server, with the SDK started by another command: these words go in front.
     ///
     /// # Errors
     /// Returns an error if the SDK fails.
@@ -285,14 +285,14 @@ impl Real {
     }
 }
 
-/// A directory, a home and a store of a test's own.
+/// A directory, a home and a store for one test.
 #[derive(Debug)]
 pub struct Scene {
     directory: TempDir,
 }
 
 impl Scene {
-    /// A new one, with a file `note.txt` to read.
+    /// Makes a scene, with a file `note.txt` to read.
     ///
     /// # Errors
     /// Returns an error if it cannot be made.
@@ -306,7 +306,7 @@ impl Scene {
         Ok(Self { directory })
     }
 
-    /// Its directory.
+    /// Returns the directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
@@ -318,19 +318,19 @@ impl Scene {
         self.file("data")
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the directory.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// The store of its wrappers.
+    /// Returns the store of the wrappers.
     #[must_use]
     pub fn store(&self) -> PathBuf {
         self.file("state/mcpmon.db")
     }
 
-    /// The environment for a command: a home of its own, and keys that servers insist on.
+    /// Sets a command's environment: the scene's home, and keys that servers insist on.
     pub fn prepare<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         command
             .current_dir("/")
@@ -344,7 +344,7 @@ impl Scene {
             .env_remove("MCPMON_CONFIG")
     }
 
-    /// A command behind the wrapper, under this id and with these further options.
+    /// Returns the command behind the wrapper, with this server id and these further options.
     ///
     /// # Errors
     /// Returns an error if the program was not built.
@@ -358,20 +358,20 @@ impl Scene {
         Ok(wrapped)
     }
 
-    /// A configuration, to be named with `--config`.
+    /// Writes a configuration, and returns its path for `--config`.
     ///
     /// # Errors
-    /// Returns an error if it cannot be written.
+    /// Returns an error if the configuration cannot be written.
     pub fn configuration(&self, text: &str) -> Result<String> {
         let path = self.file("mcpmon.yaml");
         fs::write(&path, text)?;
         Ok(path.display().to_string())
     }
 
-    /// A listing of the store, an object for each line.
+    /// Returns a listing of the store, an object for each line.
     ///
     /// # Errors
-    /// Returns an error if it cannot be had.
+    /// Returns an error if the listing fails.
     pub fn list(&self, arguments: &[&str]) -> Result<Vec<Value>> {
         let store = self.store().display().to_string();
         let run = program::run([arguments, &["--json", "--db", &store]].concat())?;
@@ -379,10 +379,10 @@ impl Scene {
         run.objects()
     }
 
-    /// Its events of this type.
+    /// Returns the store's events of this type.
     ///
     /// # Errors
-    /// Returns an error if they cannot be had.
+    /// Returns an error if the listing fails.
     pub fn events(&self, kind: &str) -> Result<Vec<Value>> {
         self.list(&["events", "--limit", "100000", "--type", kind])
     }

@@ -1,4 +1,4 @@
-//! A real server that is reached over HTTP; ended at the latest with its test.
+//! A real server that is reached over HTTP; it is ended at the latest with its test.
 
 use std::{
     fs::{self, File},
@@ -15,7 +15,7 @@ use crate::{
     wait,
 };
 
-/// By which transport a server is reached.
+/// The transport by which a server is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Streamable HTTP.
@@ -27,17 +27,17 @@ pub enum Transport {
 /// The reference server of the protocol.
 #[derive(Debug)]
 pub struct Remote {
-    /// Its URL.
+    /// The server's URL.
     pub url: String,
     log: PathBuf,
     process: Child,
 }
 
 impl Remote {
-    /// One that listens on a port of its own; its log is in `scene`.
+    /// Starts a server that listens on a free port; its log is in `scene`.
     ///
     /// # Errors
-    /// Returns an error if it does not come up.
+    /// Returns an error if the server does not come up.
     pub fn start(real: &Real, scene: &Scene, transport: Transport) -> Result<Self> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let (argument, path) = match transport {
@@ -76,23 +76,23 @@ impl Remote {
         })
     }
 
-    /// Returns its output.
+    /// Returns the server's output.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Ends it in the middle of whatever it does.
+    /// Kills the server, whatever it is doing.
     ///
     /// # Errors
-    /// Returns an error if it cannot be ended.
+    /// Returns an error if the server cannot be killed.
     pub fn kill(&mut self) -> Result<()> {
         self.process.kill()?;
         self.process.wait()?;
         Ok(())
     }
 
-    /// The command of a client that starts programs: the wrapper, with these further options.
+    /// Returns the command for a client that starts programs: the wrapper for this server, with these further options.
     ///
     /// # Errors
     /// Returns an error if the program was not built.
@@ -107,7 +107,7 @@ impl Remote {
 }
 
 impl Drop for Remote {
-    /// One that has ended already is no failure.
+    /// Kills the server; it is no failure if it has ended already.
     fn drop(&mut self) {
         drop(self.kill());
     }

@@ -9,12 +9,12 @@ use crate::{
     wrapped::Home,
 };
 
-/// A token of an issuer's form.
+/// A token in the form of a known issuer.
 pub const TOKEN: &str = concat!("gh", "p_Zx81mPq0Lr5vT2yW9uK4sN7bD3fH6jA1cE5g");
-/// Another one, in a header.
+/// Another token, used in a header.
 pub const BEARER: &str = concat!("Bear", "er k3Jx9Qw2Zt7Lp5Vn8Rb1Yc4Mf6");
 
-/// Fills a home: what is found in it is said by the tests.
+/// Fills a home. The tests state the findings that they expect in it.
 ///
 /// # Errors
 /// Returns an error if a file cannot be written.
@@ -76,7 +76,7 @@ pub fn fill(home: &Home) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file that only its owner reads.
+/// Writes a file that only its owner can read.
 ///
 /// # Errors
 /// Returns an error if it cannot be written.
@@ -88,10 +88,10 @@ pub fn write(home: &Home, name: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs `mcpmon scan` for a home, with a store of its own.
+/// Runs `mcpmon scan` for a home, with a separate store.
 ///
 /// # Errors
-/// Returns an error if it does not run to its end.
+/// Returns an error if the program does not run to its end.
 pub fn scan(home: &Home, options: &[&str]) -> Result<Run> {
     fs::create_dir_all(home.path("empty"))?;
     let mut command = Command::new(program::path()?);

@@ -17,10 +17,11 @@ const PYTHON: &str = include_str!("../fixtures/server.py");
 const TOOLS: &str = include_str!("../fixtures/tools.py");
 const SHELL: &str = include_str!("../fixtures/server.sh");
 const NATIVE: &str = include_str!("../fixtures/native.c");
-/// Writes a wheel: name, module, code and path are its arguments.
+/// A script that writes a wheel; its arguments are name, module, code and path.
 const WHEEL: &str = include_str!("../fixtures/wheel.py");
 
-/// The name of a server: what patterns take for one, and new in this process and on this host.
+/// Returns a new name that the patterns of server names match, and that nothing else in this process or on this host
+/// has.
 #[must_use]
 pub fn name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
@@ -31,7 +32,7 @@ pub fn name() -> String {
 /// A project in which npm has installed a server with one dependency.
 #[derive(Debug)]
 pub struct NpmServer {
-    /// Name of the package, its command and its id.
+    /// The name of the package, which is also its command and its id.
     pub name: String,
     /// The project's directory.
     pub project: PathBuf,
@@ -72,7 +73,8 @@ impl NpmServer {
             ),
         )?;
         write_program(&sources.join("server/index.js"), &code)?;
-        // Both from here: npm 9, which is Debian 12's, looks for a dependency's own paths in the wrong place.
+        // Both are given from here, because npm 9 (Debian 12) resolves a dependency's relative paths in the wrong
+        // place.
         let dependencies =
             format!(r#""{name}": "file:../sources/server", "{dependency}": "file:../sources/dependency""#);
         write(
@@ -102,7 +104,7 @@ impl NpmServer {
         })
     }
 
-    /// `npx --no-install NAME`, in the project.
+    /// Returns the command `npx --no-install NAME`, run in the project.
     #[must_use]
     pub fn npx(&self) -> Command {
         let mut command = Command::new("npx");
@@ -112,7 +114,7 @@ impl NpmServer {
         command
     }
 
-    /// The installed server with all that it needs, packed for a launcher that installs it.
+    /// Packs the installed server with all its dependencies, for a launcher that installs it.
     ///
     /// # Errors
     /// Returns an error if npm fails.
@@ -135,7 +137,7 @@ impl NpmServer {
         Ok(package.join(format!("{}-1.0.0.tgz", self.name)))
     }
 
-    /// The script that serves.
+    /// Returns the script that serves.
     #[must_use]
     pub fn script(&self) -> PathBuf {
         self.project
@@ -144,10 +146,10 @@ impl NpmServer {
             .join("index.js")
     }
 
-    /// Replaces one byte of the dependency: its version becomes 1.0.1.
+    /// Changes one byte of the dependency: its version becomes 1.0.1.
     ///
     /// # Errors
-    /// Returns an error if the file is not there.
+    /// Returns an error if the file does not exist.
     pub fn change_dependency(&self) -> Result<PathBuf> {
         let path = self
             .project
@@ -160,19 +162,19 @@ impl NpmServer {
     }
 }
 
-/// A Python package that serves: its module's name and the directory it is in.
+/// A Python package that serves: its module's name and its directory.
 #[derive(Debug)]
 pub struct PythonServer {
     /// Name of the module.
     pub module: String,
-    /// Id of the server: the module's name as packages are spelled.
+    /// Id of the server: the module's name, spelled as packages are.
     pub id: String,
     /// The value for `PYTHONPATH`.
     pub directory: PathBuf,
 }
 
 impl PythonServer {
-    /// Writes it below `directory`.
+    /// Writes the package below `directory`.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
@@ -190,7 +192,7 @@ impl PythonServer {
         })
     }
 
-    /// `python3 -m MODULE`.
+    /// Returns the command `python3 -m MODULE`.
     #[must_use]
     pub fn python(&self) -> Command {
         let mut command = Command::new("python3");
@@ -207,10 +209,10 @@ impl PythonServer {
     }
 }
 
-/// A wheel with a server, for launchers that install one. It needs no other package.
+/// A wheel with a server, for launchers that install packages. It has no dependencies.
 #[derive(Debug)]
 pub struct WheelServer {
-    /// Name of the package, its command and its id.
+    /// The name of the package, which is also its command and its id.
     pub name: String,
     /// The wheel.
     pub wheel: PathBuf,
@@ -218,7 +220,7 @@ pub struct WheelServer {
 }
 
 impl WheelServer {
-    /// Builds it below `directory` with this Python.
+    /// Builds the wheel below `directory` with this Python.
     ///
     /// # Errors
     /// Returns an error if it cannot be built.
@@ -237,7 +239,8 @@ impl WheelServer {
         Ok(Self { name, wheel, module })
     }
 
-    /// Adds a byte to the server wherever it is installed below `directory`; returns how many files that were.
+    /// Appends a byte to the server wherever it is installed below `directory`, and returns the number of changed
+    /// files.
     ///
     /// # Errors
     /// Returns an error if it cannot be changed.
@@ -256,7 +259,7 @@ impl WheelServer {
     }
 }
 
-/// A Python script that serves, executable by its first line.
+/// Makes a Python script that serves and is executable by its first line.
 ///
 /// # Errors
 /// Returns an error if it cannot be written.
@@ -268,7 +271,7 @@ pub fn python_script(directory: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A shell script that serves by itself, executable by its first line; it makes the file `mark` first.
+/// Makes a shell script that serves and is executable by its first line; it creates the file `mark` first.
 ///
 /// # Errors
 /// Returns an error if it cannot be written.
@@ -285,7 +288,7 @@ pub fn shell_script(directory: &Path) -> Result<PathBuf> {
 pub struct SystemShell(TempDir);
 
 impl SystemShell {
-    /// Makes it. Where temporary files usually are, everyone may write.
+    /// Copies the shell to a directory below /opt, because everyone may write where temporary files usually are.
     ///
     /// # Errors
     /// Returns an error if it cannot be made.
@@ -316,7 +319,7 @@ impl SystemShell {
     }
 }
 
-/// Adds a byte that changes nothing but the file's hash.
+/// Appends a byte that changes nothing but the file's hash.
 ///
 /// # Errors
 /// Returns an error if it cannot be written.
@@ -326,7 +329,7 @@ pub fn change(program: &Path) -> Result<()> {
     Ok(file.write_all(b"\n")?)
 }
 
-/// A program of its own: a copy of the shell under a server's name, and what it is to run.
+/// A server that is a separate program: a copy of the shell under a server's name, and the script that it runs.
 #[derive(Debug)]
 pub struct ProgramServer {
     /// Name of the program and id of the server.
@@ -337,7 +340,7 @@ pub struct ProgramServer {
 }
 
 impl ProgramServer {
-    /// Makes it below `directory`.
+    /// Makes the server below `directory`.
     ///
     /// # Errors
     /// Returns an error if it cannot be made.
@@ -354,7 +357,7 @@ impl ProgramServer {
         })
     }
 
-    /// Starts it; it makes the file `mark` before it does anything else.
+    /// Returns the command of the server, which creates the file `mark` before it does anything else.
     #[must_use]
     pub fn command(&self, mark: &Path) -> Command {
         let mut command = Command::new(&self.program);
@@ -362,7 +365,7 @@ impl ProgramServer {
         command
     }
 
-    /// Adds a byte that changes nothing but the file's hash.
+    /// Appends a byte that changes nothing but the file's hash.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
@@ -371,7 +374,7 @@ impl ProgramServer {
     }
 }
 
-/// A Python script that serves, and offers the tools that a file lists at that moment.
+/// A Python script that serves, and offers the tools that a file lists at the time of each request.
 #[derive(Debug)]
 pub struct ToolServer {
     /// Name of the script and id of the server.
@@ -382,7 +385,7 @@ pub struct ToolServer {
 }
 
 impl ToolServer {
-    /// Writes it below `directory`; it offers no tools.
+    /// Writes the script below `directory`; it offers no tools at first.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
@@ -401,7 +404,7 @@ impl ToolServer {
         Ok(server)
     }
 
-    /// Offers these tools from now on: names and descriptions.
+    /// Sets the tools that it offers from now on, by names and descriptions.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
@@ -417,7 +420,7 @@ impl ToolServer {
         [&self.script, &self.offered].map(|path| path.display().to_string())
     }
 
-    /// Started without a wrapper.
+    /// Returns the command that starts it without a wrapper.
     #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.script);
@@ -426,10 +429,10 @@ impl ToolServer {
     }
 }
 
-/// SHA-256 of a file as events have it, by another program than the one under test.
+/// Returns the SHA-256 of a file as events have it, computed by a program other than the one under test.
 ///
 /// # Errors
-/// Returns an error if it cannot be had.
+/// Returns an error if it cannot be computed.
 pub fn sha256(path: &Path) -> Result<String> {
     let output = Command::new("sha256sum").arg("--").arg(path).output()?;
     ensure!(
@@ -455,7 +458,7 @@ fn write_program(path: &Path, text: &str) -> Result<()> {
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }
 
-/// A static program of its own, which writes `ran` and sends a datagram as soon as it runs.
+/// A server that is a static program, which writes `ran` and sends a datagram as soon as it runs.
 #[derive(Debug)]
 pub struct NativeServer {
     /// Name of the program and id of the server.
@@ -465,7 +468,7 @@ pub struct NativeServer {
 }
 
 impl NativeServer {
-    /// Compiles it below `directory`.
+    /// Compiles the server below `directory`.
     ///
     /// # Errors
     /// Returns an error if it cannot be compiled.
@@ -483,7 +486,7 @@ impl NativeServer {
         Ok(Self { name, program })
     }
 
-    /// Starts it; the datagram goes to this port.
+    /// Starts the server; its datagram goes to this port.
     ///
     /// # Errors
     /// Returns an error if it does not start.

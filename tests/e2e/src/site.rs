@@ -15,55 +15,56 @@ use tempfile::TempDir;
 
 use crate::program::{self, Run};
 
-/// A directory with everything a daemon needs, removed at the end.
+/// A directory with everything that a daemon needs; it is removed at the end.
 #[derive(Debug)]
 pub struct Site {
     directory: TempDir,
 }
 
 impl Site {
-    /// A new one with this policy.
+    /// Makes a site with this policy.
     ///
     /// # Errors
     /// Returns an error if it cannot be made.
     pub fn new(policy: &str) -> Result<Self> {
-        // A root daemon takes its policy from where only root can write, or from below a sticky directory.
+        // A daemon that runs as root takes its policy only from places where root alone can write, or from below a
+        // sticky directory.
         let directory = tempfile::Builder::new()
             .prefix("mcpmon-e2e-")
             .tempdir_in("/var/tmp")
             .context("cannot make a directory in /var/tmp")?;
-        // As /run/mcpmon: what is inside has modes of its own.
+        // The same mode as of /run/mcpmon: everyone may enter, and the files inside have their own modes.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
         let site = Self { directory };
         site.write_policy(policy)?;
         Ok(site)
     }
 
-    /// A file or directory in it.
+    /// Returns the path of a file or directory in the site.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// The policy.
+    /// Returns the path of the policy.
     #[must_use]
     pub fn policy(&self) -> PathBuf {
         self.path("mcpmon.yaml")
     }
 
-    /// The store, in a directory that the daemon makes.
+    /// Returns the path of the store, in a directory that the daemon makes.
     #[must_use]
     pub fn store(&self) -> PathBuf {
         self.path("store/mcpmon.db")
     }
 
-    /// The control socket, in a directory that the daemon makes.
+    /// Returns the path of the control socket, in a directory that the daemon makes.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.path("run/mcpmon.sock")
     }
 
-    /// The directory for what stays in the kernel, in a file system of the site's own.
+    /// Returns the directory for pinned kernel objects, in a BPF file system that belongs to the site.
     #[must_use]
     pub fn bpffs(&self) -> PathBuf {
         self.mount_point().join("mcpmon")
@@ -73,7 +74,7 @@ impl Site {
         self.path("bpf")
     }
 
-    /// Mounts that file system, where it is not. What daemons leave in it ends with the site.
+    /// Mounts that file system, unless it is mounted already. What daemons leave in it ends with the site.
     ///
     /// # Errors
     /// Returns an error if it cannot be mounted.
@@ -93,7 +94,7 @@ impl Site {
         .context("cannot mount a BPF file system")
     }
 
-    /// Puts another policy in the place of the one that is there, in one step as editors do.
+    /// Replaces the policy in one step, as editors do.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
@@ -103,7 +104,7 @@ impl Site {
         fs::rename(&new, self.policy()).context("cannot replace the policy")
     }
 
-    /// The arguments of its daemon.
+    /// Returns the arguments of the site's daemon.
     #[must_use]
     pub fn daemon_arguments(&self) -> Vec<OsString> {
         let mut arguments = vec![OsString::from("daemon")];
@@ -118,7 +119,8 @@ impl Site {
         arguments
     }
 
-    /// `PROGRAM wrap -- COMMAND` with its daemon. What is kept without a daemon is kept in the site, below `own`.
+    /// Returns the command `PROGRAM wrap -- COMMAND` with the site's daemon. What is kept without a daemon is kept in
+    /// the site, below `own`.
     #[must_use]
     pub fn wrap<A: AsRef<OsStr>>(&self, program: &Path, words: impl IntoIterator<Item = A>) -> Command {
         let mut command = self.wrapper(program);
@@ -126,7 +128,8 @@ impl Site {
         command
     }
 
-    /// The same before a server that is reached over the network: `PROGRAM wrap --url URL`.
+    /// Returns the command `PROGRAM wrap --url URL`, for a server that is reached over the network, with the site's
+    /// daemon.
     #[must_use]
     pub fn wrap_url(&self, program: &Path, url: &str) -> Command {
         let mut command = self.wrapper(program);
@@ -167,20 +170,20 @@ impl Site {
         program::run(with_path(arguments, "--db", &self.store()))
     }
 
-    /// A listing of the store, an object for each line.
+    /// Returns a listing of the store, an object for each line.
     ///
     /// # Errors
-    /// Returns an error if it cannot be had.
+    /// Returns an error if the listing fails.
     pub fn list(&self, arguments: &[&str]) -> Result<Vec<Value>> {
         let run = self.read(&[arguments, &["--json"]].concat())?;
         ensure!(run.code == Some(0), "{arguments:?} failed: {run:?}");
         run.objects()
     }
 
-    /// The listing `events`, up to far more than a test makes.
+    /// Returns the listing `events`, with a limit far above what a test makes.
     ///
     /// # Errors
-    /// Returns an error if it cannot be had.
+    /// Returns an error if the listing fails.
     pub fn events(&self) -> Result<Vec<Value>> {
         self.list(&["events", "--limit", "100000"])
     }

@@ -1,4 +1,4 @@
-//! Tests that cannot run here: said on standard error, and an error where nothing may be left out.
+//! Tests that cannot run here: they say so on standard error, and fail if nothing may be left out.
 
 use std::{
     env,
@@ -17,7 +17,7 @@ pub fn for_lack(missing: &str) -> Result<()> {
         bail!("cannot run, and under CI it must: {missing}");
     }
     let thread = thread::current();
-    // Not `eprintln!`, which the test harness keeps to itself.
+    // Not by `eprintln!`, whose output the test harness captures.
     Ok(writeln!(
         io::stderr().lock(),
         "skipped: {}: {missing}",

@@ -1,5 +1,5 @@
-//! The nginx of the distribution, as it ends TLS before a collector: with a certificate of an authority of its own, and for
-//! those alone who have a token.
+//! The nginx of the distribution, which terminates TLS in front of a collector: with a certificate from a test
+//! authority, and only for clients that have a token.
 
 use std::{
     fs,
@@ -23,11 +23,11 @@ pub struct TlsEnd {
 }
 
 impl TlsEnd {
-    /// Starts one that passes to `inner`, a URL, what comes with this bearer token. Returns `None` where there is no nginx, and
-    /// says so.
+    /// Starts an nginx that forwards requests with this bearer token to `inner`, a URL. Returns `None`, and says so, if
+    /// nginx is not installed.
     ///
     /// # Errors
-    /// Returns an error if it does not come up, or if there is none and `CI=true` says that it must be there.
+    /// Returns an error if nginx does not come up, or if it is not installed and `CI=true` says that it must be.
     pub fn before(inner: &str, token: &str) -> Result<Option<Self>> {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/nginx/usr/sbin/nginx");
         if !program.exists() {
@@ -77,13 +77,13 @@ impl TlsEnd {
         Ok(Some(Self { process, directory }))
     }
 
-    /// Returns the endpoint, as a policy has it.
+    /// Returns the endpoint as it is written in a policy.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("https://{}", self.process.address)
     }
 
-    /// Returns the file of the authority that its certificate comes from.
+    /// Returns the file of the authority that issued the certificate.
     #[must_use]
     pub fn authority(&self) -> PathBuf {
         self.directory.path().join("authority.pem")
@@ -95,7 +95,7 @@ impl TlsEnd {
         self.directory.path().join("other.pem")
     }
 
-    /// Returns what it said.
+    /// Returns nginx's output.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()

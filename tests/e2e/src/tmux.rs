@@ -1,4 +1,4 @@
-//! A real terminal: a program in tmux, the keys that are pressed, and the screen as a person sees it.
+//! A real terminal: a program in tmux, pressed keys, and the screen as a person sees it.
 
 use std::{
     ffi::OsStr,
@@ -11,15 +11,15 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{skip, wait};
 
-/// A program in a terminal of its own. It is killed at the end.
+/// A program in a separate terminal. It is killed at the end.
 #[derive(Debug)]
 pub struct Terminal {
     socket: PathBuf,
 }
 
 impl Terminal {
-    /// Starts a command in a terminal of this size, whose server listens on a socket in `directory`; `None` where tmux
-    /// is not installed, which it says.
+    /// Starts a command in a terminal of this size; the tmux server listens on a socket in `directory`. Returns `None`,
+    /// and says so, if tmux is not installed.
     ///
     /// # Errors
     /// Returns an error if it does not start, or if `CI=true` says that tmux must be there.
@@ -54,7 +54,7 @@ impl Terminal {
                 start.arg("-e").arg(variable);
             }
         }
-        // The shell tells the status, and what state the terminal was left in.
+        // The shell prints the exit status, and the state in which the terminal was left.
         start.arg("--").args([
             "sh",
             "-c",
@@ -107,7 +107,7 @@ impl Terminal {
         self.ask(["resize-window", "-x", &width, "-y", &height]).map(drop)
     }
 
-    /// The process that runs in the terminal: a shell, whose child is the program.
+    /// Returns the process that runs in the terminal: a shell, whose child is the program.
     ///
     /// # Errors
     /// Returns an error if the terminal is gone.
@@ -118,7 +118,7 @@ impl Terminal {
             .parse()?)
     }
 
-    /// What is on the screen.
+    /// Returns the text on the screen.
     ///
     /// # Errors
     /// Returns an error if the terminal is gone.
@@ -129,7 +129,7 @@ impl Terminal {
     /// Waits until the screen has every one of these texts, and returns it.
     ///
     /// # Errors
-    /// Returns an error if they do not come.
+    /// Returns an error if they do not appear.
     pub fn until(&self, texts: &[&str]) -> Result<String> {
         let mut last = String::new();
         let shown = wait::until(&format!("{texts:?} on the screen"), || {
@@ -144,7 +144,7 @@ impl Terminal {
 }
 
 impl Drop for Terminal {
-    /// One that has ended already is no failure.
+    /// Kills the terminal; it is no failure if it has ended already.
     fn drop(&mut self) {
         drop(self.tmux(["kill-server"]).output());
     }

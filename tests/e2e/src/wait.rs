@@ -1,4 +1,4 @@
-//! Waiting for a condition, with an end.
+//! Waits for a condition, with a time limit.
 
 use std::{
     os::fd::AsFd,
@@ -9,15 +9,15 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// The longest wait for anything on a busy machine.
+/// The longest wait for anything, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Pause between two looks.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Looks until there is something.
+/// Calls `look` until it returns a value.
 ///
 /// # Errors
-/// Returns an error if a look fails, or nothing comes within [`PATIENCE`]; `what` says what was waited for.
+/// Returns an error if `look` fails, or returns nothing within [`PATIENCE`]; `what` names in it what was expected.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -34,7 +34,7 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Resu
 /// Waits until a descriptor can be read, or is at its end.
 ///
 /// # Errors
-/// Returns an error if neither comes within [`PATIENCE`]; `what` says what was waited for.
+/// Returns an error if neither happens within [`PATIENCE`]; `what` names in it what was expected.
 pub fn readable(what: &str, descriptor: impl AsFd) -> Result<()> {
     let mut polled = [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)];
     let patience = PollTimeout::try_from(PATIENCE).context("a limit that poll takes")?;

@@ -1,4 +1,4 @@
-//! A server behind `mcpmon wrap`, and the pipes to it as a client has them.
+//! A server behind `mcpmon wrap`, and its pipes as a client has them.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use crate::{program, wait};
 pub struct Home(TempDir);
 
 impl Home {
-    /// A new one, without a configuration.
+    /// Makes a home without a configuration.
     ///
     /// # Errors
     /// Returns an error if it cannot be made.
@@ -34,13 +34,13 @@ impl Home {
         Ok(Self(directory))
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the home.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    /// Writes its configuration.
+    /// Writes the wrapper's configuration.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
@@ -50,13 +50,13 @@ impl Home {
         Ok(fs::write(path, text)?)
     }
 
-    /// `mcpmon wrap OPTIONS -- COMMAND`, in a process group of its own.
+    /// Returns the command `mcpmon wrap OPTIONS -- COMMAND`, in a new process group.
     ///
     /// # Errors
     /// Returns an error if the program was not built.
     pub fn wrap(&self, options: &[&str], command: &[&str]) -> Result<Command> {
         let mut wrap = Command::new(program::path()?);
-        // No daemon of this host is to have a say, and its store is to stay as it is.
+        // No daemon of this host may take part, and the host's store must stay as it is.
         wrap.arg("wrap").arg("--socket").arg(self.path("no-daemon"));
         wrap.arg("--db").arg(self.path("store.db"));
         wrap.args(options).arg("--").args(command);
@@ -69,7 +69,7 @@ impl Home {
         Ok(wrap)
     }
 
-    /// Starts it.
+    /// Starts a wrapper for this command.
     ///
     /// # Errors
     /// Returns an error if it does not start.
@@ -82,9 +82,9 @@ impl Home {
 #[derive(Debug)]
 pub struct Wrapped {
     child: Child,
-    /// To the server; `None` once it is closed.
+    /// The pipe to the server; `None` once it is closed.
     pub stdin: Option<ChildStdin>,
-    /// From the server; `None` once it is closed.
+    /// The pipe from the server; `None` once it is closed.
     pub stdout: Option<BufReader<ChildStdout>>,
     stderr: Option<ChildStderr>,
 }
@@ -109,7 +109,7 @@ impl Wrapped {
         })
     }
 
-    /// Its process.
+    /// Returns the wrapper's process.
     #[must_use]
     pub fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id().cast_signed())
@@ -118,16 +118,16 @@ impl Wrapped {
     /// Sends a line.
     ///
     /// # Errors
-    /// Returns an error if nobody reads.
+    /// Returns an error if the pipe is closed.
     pub fn send(&mut self, line: &str) -> Result<()> {
         let stdin = self.stdin.as_mut().context("the pipe is open")?;
         Ok(stdin.write_all(format!("{line}\n").as_bytes())?)
     }
 
-    /// The next line of the server, without its end; empty at the end of its output.
+    /// Returns the server's next line, without its end; empty at the end of the server's output.
     ///
     /// # Errors
-    /// Returns an error if it cannot be read, or does not come.
+    /// Returns an error if the line cannot be read, or does not come.
     pub fn line(&mut self) -> Result<String> {
         let stdout = self.stdout.as_mut().context("the pipe is open")?;
         let mut line = Vec::new();
@@ -146,7 +146,7 @@ impl Wrapped {
         }
     }
 
-    /// Signals the process that a client knows.
+    /// Signals the wrapper, which is the process that a client knows.
     ///
     /// # Errors
     /// Returns an error if it has ended.
@@ -162,7 +162,7 @@ impl Wrapped {
         Ok(killpg(self.pid(), signal)?)
     }
 
-    /// Waits for its end.
+    /// Waits until the wrapper ends.
     ///
     /// # Errors
     /// Returns an error if it does not end.
@@ -170,29 +170,29 @@ impl Wrapped {
         wait::until("the wrapper's end", || Ok(self.child.try_wait()?))
     }
 
-    /// Reads its standard error from now on, in a thread; [`Self::finish`] then tells none of it.
+    /// Reads standard error from now on, in a thread; [`Self::finish`] then returns none of it.
     pub fn errors(&mut self) -> thread::JoinHandle<Result<Vec<u8>>> {
         let stderr = self.stderr.take();
         thread::spawn(|| all_of(stderr))
     }
 
-    /// Closes its standard input, reads the rest of what it says, and waits for its end: the status as a shell
-    /// tells it, standard output, standard error.
+    /// Closes standard input, reads the rest of the output, and waits until the wrapper ends. Returns the status as a
+    /// shell reports it, standard output and standard error.
     ///
     /// # Errors
-    /// Returns an error if it does not end.
+    /// Returns an error if the wrapper does not end.
     pub fn finish(&mut self) -> Result<(i32, String, String)> {
         let (code, output, errors) = self.finish_bytes()?;
         Ok((code, String::from_utf8(output)?, String::from_utf8(errors)?))
     }
 
-    /// The same, where what is said may be no text.
+    /// Does the same as [`Self::finish`], for output that may not be text.
     ///
     /// # Errors
-    /// Returns an error if it does not end.
+    /// Returns an error if the wrapper does not end.
     pub fn finish_bytes(&mut self) -> Result<(i32, Vec<u8>, Vec<u8>)> {
         self.stdin = None;
-        // Both at once: a server that is not heard waits.
+        // Both streams are read at once, because a server waits while its output is not read.
         let errors = self.errors();
         let output = all_of(self.stdout.take())?;
         let errors = errors
@@ -206,7 +206,7 @@ impl Wrapped {
     }
 }
 
-/// All that comes from a pipe.
+/// Reads a pipe to its end.
 fn all_of(pipe: Option<impl Read>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
@@ -216,15 +216,15 @@ fn all_of(pipe: Option<impl Read>) -> Result<Vec<u8>> {
 }
 
 impl Drop for Wrapped {
-    /// One that has ended already is no failure.
+    /// Kills the wrapper; it is no failure if it has ended already.
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Returns whether no process of this number runs any more; one that has ended and is not yet waited for does
-/// not.
+/// Returns whether no process with this number runs any more. A process that has ended and is not yet waited for does
+/// not run.
 #[must_use]
 pub fn is_gone(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -232,10 +232,10 @@ pub fn is_gone(pid: u32) -> bool {
     stat.is_empty() || state.trim_start().starts_with(['Z', 'X'])
 }
 
-/// Children of a process.
+/// Returns the children of a process.
 ///
 /// # Errors
-/// Returns an error if it is gone.
+/// Returns an error if the process is gone.
 pub fn children(pid: u32) -> Result<Vec<u32>> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
     Ok(text
@@ -248,15 +248,15 @@ pub fn children(pid: u32) -> Result<Vec<u32>> {
 ///
 /// # Errors
 ///
-/// Returns an error if it is gone.
+/// Returns an error if the process is gone.
 pub fn own_memory(pid: u32) -> Result<u64> {
     memory(pid, "RssAnon:")
 }
 
-/// The most that was ever in memory of a process, KiB.
+/// Returns the peak memory of a process, KiB.
 ///
 /// # Errors
-/// Returns an error if it is gone.
+/// Returns an error if the process is gone.
 pub fn peak_memory(pid: u32) -> Result<u64> {
     memory(pid, "VmHWM:")
 }
