@@ -1,7 +1,7 @@
-//! The decisions: a Monitor that turns observations into judgements, with the running servers, their pins and what they
-//! offer.
+//! The engine: a Monitor that turns observations into judgements, with the running servers, their pins and their
+//! definitions.
 //!
-//! Pure: no clock, file, socket, environment, task, log or randomness.
+//! The crate is pure: it uses no clock, file, socket, environment, task, log or randomness.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,7 +1,7 @@
 //! Lineage: the parents of processes that were not judged when they forked.
 //!
-//! A process may fork twice and end before its exec is read: its grandchild then has no living ancestor that
-//! tells where it belongs.
+//! A process may fork twice and end before its exec is judged: its grandchild then has no living ancestor that shows
+//! which server it belongs to.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,11 +18,11 @@ pub(super) struct Lineage {
 
 /// Forks remembered. They matter for the moment between an exec and its record's reading.
 const REMEMBERED: usize = 8192;
-/// Longest way up that is looked at.
+/// Most ancestors that are followed.
 const MAX_DEPTH: usize = 64;
 
 impl Lineage {
-    /// Remembers a fork.
+    /// Notes a fork.
     pub(super) fn note(&mut self, child: ProcessId, parent: ProcessId) {
         match self.parents.insert(child, parent) {
             Some(before) => {
@@ -44,13 +44,13 @@ impl Lineage {
         }
     }
 
-    /// The process and its remembered ancestors, nearest first.
+    /// Returns the process and its remembered ancestors, nearest first.
     pub(super) fn ancestry(&self, process: ProcessId) -> impl Iterator<Item = ProcessId> {
         std::iter::successors(Some(process), |process| self.parents.get(process).copied()).take(MAX_DEPTH)
     }
 
-    /// Every remembered descendant, parents before children. Takes as long as there are such: any user can fill
-    /// the memory of forks, which must not slow down the judgement of others.
+    /// Returns every remembered descendant, parents before children. It takes time in proportion to their number only:
+    /// any user can fill the memory of forks, which must not slow down the judgement of others.
     pub(super) fn descendants(&self, ancestor: ProcessId) -> Vec<ProcessId> {
         let mut found = Vec::new();
         let mut seen = BTreeSet::from([ancestor]);

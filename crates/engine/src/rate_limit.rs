@@ -17,10 +17,10 @@ pub(super) struct BucketLevel {
     pub(super) left: u64,
 }
 
-/// Takes one call out of a bucket that was never used (`None`) or held `level`: what it holds then.
+/// Takes one call out of a bucket that was never used (`None`) or held `level`. Returns the new level.
 ///
 /// # Errors
-/// Returns an error if it holds less than a call: how long until it holds one. Nothing is taken.
+/// Returns an error if the bucket holds less than a call: the time until it holds one. Nothing is taken then.
 pub(super) fn take(level: Option<BucketLevel>, limit: RateLimit, now: Timestamp) -> Result<u64, Duration> {
     let most = u64::from(limit.burst) * CALL;
     let held = level.map_or(most, |level| {

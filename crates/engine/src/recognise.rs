@@ -5,7 +5,7 @@ use mcpmon_detect::launch::{Launch, LaunchRules, Stage, matches_declared};
 use mcpmon_model::PinKey;
 use mcpmon_policy::{Policy, Transport};
 
-/// The launch rules of a policy.
+/// Returns the launch rules of a policy.
 pub fn launch_rules(policy: &Policy) -> LaunchRules {
     let patterns = &policy.detection;
     if !patterns.enabled {
@@ -18,13 +18,13 @@ pub fn launch_rules(policy: &Policy) -> LaunchRules {
     )
 }
 
-/// The server that `argv` starts, if it starts one; `rules` are those of the policy.
+/// Returns the server that `argv` starts, if it starts one; `rules` are those of the policy.
 pub fn recognise(policy: &Policy, rules: &LaunchRules, argv: &[String]) -> Option<Launch> {
     recognise_linked(policy, rules, argv, &[])
 }
 
-/// The same, where `linked` is `argv` with links into installed packages followed; empty where there are none. A
-/// package's command is then the package, as it is for the launcher that starts it.
+/// Returns the same for `linked`, which is `argv` with links into installed packages resolved; empty if there are none.
+/// The command of a package then has the package's name, as for the launcher that starts it.
 pub fn recognise_linked(
     policy: &Policy,
     rules: &LaunchRules,
@@ -55,7 +55,7 @@ pub fn recognise_linked(
     })
 }
 
-/// The server that `argv` starts because a wrapper says so, which names it.
+/// Returns the launch of the server that a wrapper reports for `argv`.
 pub(super) fn started_by_wrapper(server: &PinKey, argv: &[String]) -> Launch {
     Launch {
         server: server.server.clone(),
@@ -65,8 +65,8 @@ pub(super) fn started_by_wrapper(server: &PinKey, argv: &[String]) -> Launch {
     }
 }
 
-/// The name of a declared server that nothing else is known of: its script or module, else its program. The same
-/// server has it where it is not declared, for pins go by it.
+/// Returns the name of a declared server without other names: its script or module, else its program. The server has
+/// the same name if it is not declared, because pins depend on it.
 fn name_of(command: &str, args: &[String]) -> String {
     let words = std::iter::once(command).chain(args.iter().map(String::as_str));
     let argv: Vec<String> = words.map(str::to_owned).collect();
@@ -81,7 +81,7 @@ fn name_of(command: &str, args: &[String]) -> String {
     }
 }
 
-/// A server found by its name is the declared one of that name, however that is spelled.
+/// Gives a server that was found by its name the declared spelling of that name.
 fn with_declared_spelling(policy: &Policy, launch: Launch) -> Launch {
     let mut ids = policy.servers.iter().map(|server| &server.id);
     let exact = ids.clone().find(|id| **id == launch.server);

@@ -1,4 +1,4 @@
-//! Rule numbers to what they mean, past lists included: records still in the rings name their rules.
+//! Rules by their numbers, including those of past tables, because records still in the rings name them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -42,7 +42,7 @@ impl RuleBook {
         }
     }
 
-    /// The name behind an address, where a current rule resolved one.
+    /// Returns the name of an address, if a current rule resolved one to it.
     pub(super) fn name_of(&self, address: IpAddr) -> Option<String> {
         let address = address.to_canonical();
         let mut names = self
@@ -52,7 +52,7 @@ impl RuleBook {
         names.next().map(ToString::to_string)
     }
 
-    /// Returns the rule behind `number`.
+    /// Returns the rule with `number`.
     pub(super) fn get(&self, number: u32) -> Option<&RuleInfo> {
         self.current.get(&number).or_else(|| self.past.get(&number))
     }

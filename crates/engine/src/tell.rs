@@ -19,7 +19,7 @@ use super::{
     pins::{PinMismatch, PinVerdict, ServerFiles, approval, pin_denial, trusting},
 };
 
-/// A process as events name it; its executable is added where it is known.
+/// Describes a process for events; its executable is added later, if it is known.
 pub(super) fn process(process: ProcessId, comm: &str, uid: u32) -> ProcessRef {
     ProcessRef {
         pid: process.pid,
@@ -36,7 +36,7 @@ fn about(now: Timestamp, server: &ServerId, serving: &ServingProcess, kind: Even
     event
 }
 
-/// A server started, with what it runs from.
+/// Builds the event that a server started, with its files.
 pub(super) fn started(
     now: Timestamp,
     instance: &Instance,
@@ -88,7 +88,7 @@ pub(super) fn started(
     event
 }
 
-/// One event for each part that differs.
+/// Builds one event for each part that differs.
 pub(super) fn mismatches(
     now: Timestamp,
     instance: &Instance,
@@ -119,7 +119,7 @@ pub(super) fn mismatches(
     verdict.mismatches.iter().map(tell).collect()
 }
 
-/// The server was stopped because of its pins.
+/// Builds the event that a server was stopped because of its pins.
 pub(super) fn denied_by_pin(
     now: Timestamp,
     server: &ServerId,
@@ -136,7 +136,7 @@ pub(super) fn denied_by_pin(
     event
 }
 
-/// A server was killed before anybody knew whether it is what is pinned.
+/// Builds the event that a server was killed before it could be compared with its pins.
 pub(super) fn denied_uncompared(
     now: Timestamp,
     server: &ServerId,
@@ -157,12 +157,12 @@ pub(super) fn denied_uncompared(
 /// The reason for killing a program whose file had changed.
 const REFUSED_AT_EXEC: &str = "its executable changed since it was pinned, and is refused at exec";
 
-/// The answer that the client of a server gets whose program the kernel killed.
+/// Returns the denial for the client of a server whose program the kernel killed.
 pub(super) fn killed_denial(server: Option<&ServerId>) -> Denial {
     pin_denial(REFUSED_AT_EXEC.to_owned(), server.map(trusting))
 }
 
-/// The answer that the client of a server gets that is not followed, and may not run for that.
+/// Returns the denial for the client of a server that is not followed, and therefore may not run.
 pub(super) fn too_many_denial(uid: u32, max: usize) -> Denial {
     Denial {
         rule: "servers".to_owned(),
@@ -183,7 +183,7 @@ pub fn runs_on(event: &mut Event, cause: &str) {
     event.reason = Some(format!("it was to be stopped and runs on ({cause}): {reason}"));
 }
 
-/// The kernel refused a program whose file had changed.
+/// Builds the event that the kernel refused a program whose file had changed.
 pub(super) fn killed(now: Timestamp, server: Option<&ServerId>, exec: &Exec) -> Event {
     let cause = REFUSED_AT_EXEC.to_owned();
     let mut event = Event::new(
@@ -207,10 +207,10 @@ pub(super) fn killed(now: Timestamp, server: Option<&ServerId>, exec: &Exec) -> 
     event
 }
 
-/// The setting that says what becomes of orphans.
+/// The setting for the treatment of orphans.
 const ORPHANS: &str = "exec.orphans";
 
-/// A server lives on after its client or session.
+/// Builds the event that a server outlives its client or session.
 pub(super) fn orphaned(
     now: Timestamp,
     instance: &Instance,
@@ -264,7 +264,7 @@ fn orphan_reason(cause: OrphanCause, client: Option<&ServerClient>, action: Acti
     format!("{ended}: {done}")
 }
 
-/// The answer that the client of an orphan would get, if there were one.
+/// Returns the denial that the client of an orphan would get, if there were one.
 pub(super) fn orphan_denial(cause: OrphanCause, client: Option<&ServerClient>) -> Denial {
     Denial {
         rule: ORPHANS.to_owned(),
@@ -274,7 +274,7 @@ pub(super) fn orphan_denial(cause: OrphanCause, client: Option<&ServerClient>) -
     }
 }
 
-/// A server ended.
+/// Builds the event that a server ended.
 pub(super) fn exited(
     now: Timestamp,
     server: &ServerId,
@@ -293,7 +293,7 @@ pub(super) fn exited(
     about(now, server, serving, kind)
 }
 
-/// The server policy refuses this server.
+/// Builds the event that the server policy refuses a server.
 pub(super) fn denied_by_policy(now: Timestamp, instance: &Instance) -> Event {
     let cause = "the server policy refuses this server".to_owned();
     let mut event = Event::new(now, Layer::Kernel, EventKind::ServerDenied { cause });
@@ -326,7 +326,7 @@ pub(super) fn way_forgotten(now: Timestamp, instance: &Instance, serving: &Servi
     event
 }
 
-/// More servers run than are followed.
+/// Builds the event that more servers run than are followed.
 pub(super) fn too_many(now: Timestamp, server: &ServerId, exec: &Exec, max: usize) -> Event {
     let kind = EventKind::EnforcementDegraded {
         component: "servers".to_owned(),
@@ -342,7 +342,7 @@ pub(super) fn too_many(now: Timestamp, server: &ServerId, exec: &Exec, max: usiz
     event
 }
 
-/// A connection, with the rule that matched and the server it came from or went to.
+/// Builds the event about a connection, with the rule that matched and the server that it came from or went to.
 pub(super) fn connection(
     now: Timestamp,
     connection: &Connection,
@@ -401,7 +401,7 @@ pub(super) fn connection(
     event
 }
 
-/// The remote server that a rule is about.
+/// Returns the remote server that a rule is about.
 const fn remote_server(rule: &RuleInfo) -> Option<&ServerId> {
     match &rule.kind {
         RuleKind::Server(id) | RuleKind::DeniedServer(id) => Some(id),
@@ -422,7 +422,7 @@ const fn direction(remote: Option<&ServerId>, own: Option<&ServerId>) -> Directi
     }
 }
 
-/// Connections of one process to one address that were to be cut, with the same outcome.
+/// Builds the event about connections of one process to one address that were to be cut, with the same outcome.
 pub(super) fn cut(
     now: Timestamp,
     cuts: &RepeatedCuts<'_>,
@@ -489,7 +489,7 @@ const fn verb(outcome: Outcome) -> Option<&'static str> {
     }
 }
 
-/// A connection to a declared server that mcpmon itself made, for what it judges there: nothing went round it.
+/// Marks a connection to a declared server that mcpmon itself made on behalf of a judged client: it is no bypass.
 pub fn proxied(event: &mut Event) {
     let EventKind::NetworkConnection {
         direction: Direction::AgentToServer,
@@ -514,7 +514,7 @@ fn reason(rule: &RuleInfo, connection: &Connection, own: Option<&ServerId>) -> O
     Some(reason_of(rule, verb, own))
 }
 
-/// The sentence about what a rule did, with the remedy.
+/// Builds the sentence about the effect of a rule, with the remedy.
 fn reason_of(rule: &RuleInfo, verb: &str, own: Option<&ServerId>) -> String {
     let name = &rule.name;
     match &rule.kind {

@@ -1,4 +1,4 @@
-//! Calls that models want and that were not made yet: they tell of which turn of the model a call is.
+//! Intents whose calls were not made yet; they give the turn of the model that a call belongs to.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -23,8 +23,8 @@ impl Intents {
         }
     }
 
-    /// The turn that wants a call of `tool`: that of the intent with this id, else the latest that wants such a call. Of
-    /// those that were never made, because a person refused or the agent gave up, an earlier one says nothing.
+    /// Returns the turn of the intent with this id or, without one, of the latest intent for the same tool. Earlier
+    /// intents may have had no call, because a person refused it or the agent gave up, so they are not used.
     pub(super) fn turn_of(&self, server: &ServerId, tool: &str, id: Option<&str>) -> Option<Box<str>> {
         let meant = || {
             let is_meant = |known: &&RecentIntent| {
@@ -37,13 +37,13 @@ impl Intents {
         Some(intent.turn.clone())
     }
 
-    /// The turn that wanted code run, if one did and is not forgotten: the latest.
+    /// Returns the turn of the latest intent to run code, if there is one.
     pub(super) fn turn_of_code(&self) -> Option<Box<str>> {
         let intent = self.0.iter().rev().find(|known| known.origin.is_some())?;
         Some(intent.turn.clone())
     }
 
-    /// A call was made: its turn, if any wants it, and one intent of that is used up.
+    /// Notes that a call was made: sets its turn, if an intent has one, and removes one intent of that turn.
     pub(super) fn was_made(&mut self, call: &mut RecentCall) {
         if call.turn.is_none() {
             call.turn = self.turn_of(&call.server, &call.tool, None);
@@ -59,7 +59,7 @@ impl Intents {
         }
     }
 
-    /// Forgets what is not waited for any more.
+    /// Forgets the intents that are too old.
     pub(super) fn prune(&mut self, now: Timestamp) {
         while self
             .0

@@ -24,7 +24,7 @@ pub(crate) struct Visible {
 }
 
 impl Visible {
-    /// By `client`'s names, from the tools in `registry`; `held` where nothing changed since.
+    /// Returns the names that `client` gives the tools in `registry`; returns `held` if nothing has changed since.
     pub(crate) fn renewed(held: Option<Self>, registry: &Registry, client: NamingClient) -> Self {
         match held {
             Some(held) if held.version == registry.version() && held.client == client => held,
@@ -48,7 +48,7 @@ impl Visible {
         }
     }
 
-    /// The other server that offered the name first of all others.
+    /// Returns the other server that was the first to offer the name.
     fn rival(&self, server: &ServerId, tool: &str) -> Option<&(ServerId, Timestamp)> {
         let offers = self.names.get(&visible(self.client, server, tool))?;
         let others = offers.iter().filter(|(other, _)| other != server);
@@ -61,8 +61,8 @@ fn visible(client: NamingClient, server: &ServerId, tool: &str) -> String {
     scheme.map_or_else(|| tool.to_owned(), |scheme| scheme.visible(server.as_str(), tool))
 }
 
-/// Returns the client whose naming counts: the blocking rule compares bare names whatever the client makes of
-/// them. So does a rule for an unknown client.
+/// Returns the client whose naming counts: the blocking rule, and any rule if the client is unknown, compare the
+/// servers' own names.
 pub(crate) const fn naming(decision: CrossServerDecision, client: Option<NamingClient>) -> NamingClient {
     match (decision, client) {
         (CrossServerDecision::Block, _) | (_, None) => NamingClient::Bare,
@@ -70,11 +70,11 @@ pub(crate) const fn naming(decision: CrossServerDecision, client: Option<NamingC
     }
 }
 
-/// Returns the other servers that offer a tool a model calls by the same name as `tool` of `server`.
+/// Returns the other servers with a tool that has the same name for the model as `tool` of `server`.
 ///
-/// `since` is when this tool was first listed on this host. The call of either server is stopped by
-/// `decision: block`. By default it is stopped where the client is known to give both one name, and the tool is the
-/// later one: what came first keeps its name.
+/// `since` is the time when this tool was first listed on this host. `decision: block` stops the call of either server.
+/// By default a call is stopped if the client is known to give both tools one name, and the tool is the later one: the
+/// earlier tool keeps its name.
 pub(crate) fn shadowed(
     policy: &Policy,
     visible: &Visible,

@@ -1,4 +1,4 @@
-//! One definition: what is recorded of it, and where it stood last.
+//! One definition: its record, and its place in the lists.
 
 use mcpmon_detect::scan::Findings;
 use mcpmon_model::{Definition, DefinitionKey, DefinitionRecord, Digest, Finding, RawJson, Timestamp};
@@ -17,22 +17,22 @@ pub(crate) struct DefinitionEntry {
     pub(crate) approval: Approval,
     /// True if one list had it twice, with two definitions.
     pub(crate) is_contradicted: bool,
-    /// As what it was written last, to know it again without reading it; `None` where that is not known.
+    /// The text in which it was last written, to recognise it without parsing; `None` if it is not known.
     written: Option<DigestedText>,
-    /// Under which generation of patterns and neighbours it was inspected.
+    /// The generation of patterns and neighbours under which it was inspected.
     generation: u64,
     place: Place,
-    /// Number of the list in which it stood first; 0 where that is longer ago.
+    /// Number of the first list with it; 0 if it is from an earlier run.
     pub(super) born: u64,
-    /// As what it was listed first, where it is something else by now and none was accepted.
+    /// The definition that was listed first, if another one is listed now and none was accepted.
     before: Option<Definition>,
-    /// The change that was told.
+    /// The hash of the definition whose change was reported.
     told: Option<Digest>,
-    /// As what the tool is registered.
+    /// The hash with which the tool is registered.
     registered: Option<Digest>,
 }
 
-/// A text that was read; not the text, which may be long and is kept as what it says.
+/// The length and digest of a parsed text, which itself may be long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DigestedText {
     length: usize,
@@ -55,23 +55,23 @@ impl DigestedText {
 /// In which list a definition stood last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Number of the list; 0 while it stood in none.
+    /// Number of the list; 0 if it is in none.
     pub(super) round: u64,
-    /// The number of list changes announced by then.
+    /// Number of list changes announced by then.
     pub(super) epoch: u64,
-    /// The number of parts that had begun by then.
+    /// Number of parts that had begun by then.
     pub(super) part: u64,
 }
 
 /// The state of the approval of a definition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Approval {
-    /// Nobody was asked.
+    /// No person was asked.
     #[default]
     Unasked,
     /// A person is asked.
     Asked,
-    /// A person refused, or did not answer and silence refuses.
+    /// A person refused, or did not answer and the policy refuses then.
     Refused,
     /// A person did not answer, and silence is consent.
     Waived,
@@ -97,7 +97,7 @@ pub(crate) enum Sight {
 }
 
 impl DefinitionEntry {
-    /// A definition of an earlier run, or of another process.
+    /// Returns the entry of a definition from an earlier run, or from another process.
     pub(super) fn loaded(mut record: DefinitionRecord) -> Self {
         record.share();
         Self {
@@ -127,7 +127,7 @@ impl DefinitionEntry {
         self.record.first_seen = record.first_seen;
     }
 
-    /// Nothing is pinned any longer; the next list is judged as the first.
+    /// Removes the pin; the next list is judged as the first.
     pub(super) fn forget_pin(&mut self) {
         self.record.pinned = None;
         self.record.approved_by = None;
@@ -137,7 +137,7 @@ impl DefinitionEntry {
         self.written = None;
     }
 
-    /// Returns whether it is known to be as it was, without reading it.
+    /// Returns whether it is known to be unchanged, without parsing it.
     pub(super) fn is_written(&self, raw: &str, generation: u64) -> bool {
         self.generation == generation && self.written.is_some_and(|written| written.is(raw))
     }
@@ -146,14 +146,14 @@ impl DefinitionEntry {
         self.place
     }
 
-    /// Records that it is in a list.
+    /// Notes that it is in a list.
     pub(super) const fn seen_at(&mut self, place: Place, now: Timestamp) {
         self.place = place;
         self.is_contradicted = false;
         self.record.last_seen = now;
     }
 
-    /// Records that it is in no list any more.
+    /// Notes that it is no longer in a list.
     pub(super) const fn gone(&mut self) {
         self.place.round = 0;
         self.registered = None;
@@ -184,7 +184,7 @@ impl DefinitionEntry {
             return Sight::Repeated;
         }
         self.is_contradicted = true;
-        // What is found in the other counts against the name too: the next list is read from scratch.
+        // Findings in the other definition count for the name too, so the next list is parsed completely.
         self.written = None;
         Sight::Contradicted(Box::new(other))
     }
@@ -195,8 +195,8 @@ impl DefinitionEntry {
         self.generation = generation;
     }
 
-    /// Replaces the definition. Once it is what it was before, the next change is reported again, even if it
-    /// is the last one.
+    /// Replaces the definition. If it returns to its baseline, the next change is reported again, even one that was
+    /// reported before.
     pub(super) fn replace(&mut self, definition: Definition) {
         if self.baseline().hash == definition.hash {
             self.told = None;
@@ -230,14 +230,14 @@ impl DefinitionEntry {
         self.standing = DefinitionStanding::of(&self.record, now, policy);
     }
 
-    /// Accepts it as it is listed.
+    /// Pins the definition as it is listed.
     pub(crate) fn pin(&mut self, by: Option<&str>) {
         self.before = None;
         self.record.pinned = Some(self.record.seen.clone());
         self.record.approved_by = by.map(str::to_owned);
     }
 
-    /// Takes the acceptance of what is listed now back.
+    /// Withdraws the acceptance of the listed definition.
     pub(crate) fn unpin(&mut self) {
         let seen = self.record.seen.hash;
         if self.record.pinned.take_if(|pinned| pinned.hash == seen).is_some() {
@@ -251,19 +251,19 @@ impl DefinitionEntry {
         pinned.filter(|pinned| pinned.hash != self.record.seen.hash)
     }
 
-    /// Returns the definition listed first, if another is listed by now and none was accepted. A change that
-    /// was refused does not become the base of the next comparison.
+    /// Returns the definition that was listed first, if another one is listed now and none was accepted. A refused
+    /// change does not become the base of the next comparison.
     pub(crate) const fn before(&self) -> Option<&Definition> {
         self.before.as_ref()
     }
 
-    /// Text that is kept beside that of what is listed, bytes.
+    /// Returns the bytes of the other version that is kept besides the listed one.
     pub(super) fn beside(&self) -> usize {
         let other = self.accepted().or_else(|| self.before());
         other.map_or(0, |other| other.canonical.len())
     }
 
-    /// Text that is kept beside that of `definition` once that is listed, and is not by now, bytes.
+    /// Returns the bytes that will be kept besides `definition` once it is listed, and are not kept yet.
     pub(super) fn left_by(&self, definition: &Definition) -> usize {
         let seen = &self.record.seen;
         match self.beside() {
@@ -272,18 +272,18 @@ impl DefinitionEntry {
         }
     }
 
-    /// Returns the definition it is compared with: its pin, or the version listed before.
+    /// Returns the definition with which it is compared: its pin, or the version listed before.
     pub(super) fn baseline(&self) -> &Definition {
         self.record.pinned.as_ref().unwrap_or(&self.record.seen)
     }
 
-    /// Returns whether the change to what is listed now is still to be told; notes that it is.
+    /// Returns whether the change to the listed definition has not been reported yet, and marks it as reported.
     pub(crate) fn is_untold(&mut self) -> bool {
         let hash = self.record.seen.hash;
         self.told.replace(hash) != Some(hash)
     }
 
-    /// Returns the digest to register, if that is not done yet, and notes that it is done.
+    /// Returns the digest to register, if it is not registered yet, and marks it as registered.
     pub(super) fn unregistered(&mut self) -> Option<Digest> {
         let hash = self.record.seen.hash;
         let is_due = self.is_listed() && self.registered != Some(hash);

@@ -32,9 +32,9 @@ pub(super) struct Offers {
     pub(super) admission: Admission,
     /// A definition for which the whole server is refused.
     pub(super) poisoned: Option<(DefinitionKind, String)>,
-    /// Names that this one was found to resemble, told once each.
+    /// Names that this server's name resembles, each reported once.
     pub(super) resembles: Vec<String>,
-    /// Grows whenever any of it may have changed.
+    /// Number that changes whenever the offers may have changed.
     changes: u64,
 }
 
@@ -57,17 +57,17 @@ impl Offers {
         &mut self.offers[index(kind)]
     }
 
-    /// A number that is another whenever any of this may have changed.
+    /// Returns a number that changes whenever the offers may have changed.
     pub(super) const fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Every definition.
+    /// Returns every definition.
     pub(super) fn entries(&self) -> impl Iterator<Item = &DefinitionEntry> {
         self.offers.iter().flat_map(Offer::entries)
     }
 
-    /// Judges every definition anew, by `policy`.
+    /// Judges every definition again, by `policy`.
     pub(super) fn renew(&mut self, server: &ServerId, now: Timestamp, policy: &Policy) {
         self.changes += 1;
         self.admission = admission(policy, server);
@@ -112,14 +112,14 @@ impl DefinitionBook {
         Some(offers)
     }
 
-    /// A whole list of `kind` came as it was: nothing is another but the time, and in which list its items stood last.
+    /// Notes that a complete list of `kind` came again unchanged: only the time and the number of its list change.
     pub(super) fn listed_again(&mut self, identity: &PinKey, kind: DefinitionKind, now: Timestamp) {
         if let Some(offers) = self.0.get_mut(identity) {
             offers.of_mut(kind).listed_again(now);
         }
     }
 
-    /// Makes a place for `identity`; `None` where there is no room.
+    /// Creates the offers of `identity` if necessary; `None` if there is no room.
     pub(super) fn open(&mut self, identity: &PinKey, policy: &Policy) -> Option<&mut Offers> {
         if !self.knows_or_makes(identity, policy) {
             return None;
@@ -127,7 +127,7 @@ impl DefinitionBook {
         self.get_mut(identity)
     }
 
-    /// Makes a place for `identity` where it has none; whether it has one.
+    /// Creates the offers of `identity` if necessary. Returns whether they exist.
     pub(super) fn knows_or_makes(&mut self, identity: &PinKey, policy: &Policy) -> bool {
         if self.0.contains_key(identity) {
             return true;
@@ -157,7 +157,7 @@ impl DefinitionBook {
         }
     }
 
-    /// Every definition.
+    /// Returns every definition.
     pub(super) fn entries(&self) -> impl Iterator<Item = &DefinitionEntry> {
         self.0.values().flat_map(Offers::entries)
     }
@@ -171,12 +171,12 @@ impl DefinitionBook {
         self.0.len() + tools.sum::<usize>()
     }
 
-    /// Every identity under which `server` was seen.
+    /// Returns every identity under which `server` was seen.
     pub(super) fn identities(&self, server: &ServerId) -> impl Iterator<Item = &PinKey> {
         self.0.keys().filter(move |identity| identity.server == *server)
     }
 
-    /// Every server.
+    /// Returns every server.
     pub(super) fn servers(&self) -> impl Iterator<Item = &ServerId> {
         self.0.keys().map(|identity| &identity.server)
     }
@@ -185,7 +185,7 @@ impl DefinitionBook {
         self.get_mut(&key.identity)?.of_mut(key.kind).get_mut(&key.name)
     }
 
-    /// Forgets the definitions of a server, or those of one name; returns what they were.
+    /// Forgets the definitions of a server, or those of one name. Returns their keys.
     pub(super) fn forget(&mut self, server: &ServerId, name: Option<&str>) -> Vec<DefinitionKey> {
         let of_server = self
             .0

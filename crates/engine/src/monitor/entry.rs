@@ -6,15 +6,15 @@ use mcpmon_detect::launch::Stage;
 
 use crate::instances::ServingProcess;
 
-/// The time for which a process that may be the server must live before it is taken for it. A package manager
-/// runs short-lived helpers before the server.
+/// The time that a candidate must live before it is taken for the server. A package manager runs short-lived helpers
+/// before the server.
 const CANDIDATE_AGE: Duration = Duration::from_secs(2);
 
-/// The same for what is named like a helper. Compiling a native module takes minutes, but a server must not
-/// escape its pins for good by the name of a compiler.
+/// The same for a process with the name of a helper. Compiling a native module takes minutes, but a server must not
+/// escape its pins for ever by having the name of a compiler.
 const HELPER_AGE: Duration = Duration::from_secs(180);
 
-/// Programs that package managers run to fetch and build what they install, sorted.
+/// Programs that package managers run to download and build packages, sorted.
 const HELPERS: &[&str] = &[
     "ar",
     "as",
@@ -53,7 +53,7 @@ const HELPERS: &[&str] = &[
     "wget",
 ];
 
-/// The age at which `candidate` is taken for the server.
+/// Returns the age at which `candidate` is taken for the server.
 pub(super) fn candidate_age(candidate: &ServingProcess) -> Duration {
     match is_build_tool(candidate) {
         true => HELPER_AGE,
@@ -71,9 +71,9 @@ pub(super) fn is_build_tool(candidate: &ServingProcess) -> bool {
     }
 }
 
-/// Returns whether an entry is for certain what a package runner installed for `package`: a script of its
-/// name or from its own directory, or a module of its name. The commands of its dependencies lie in the same
-/// cache and run as helpers.
+/// Returns whether an entry certainly belongs to what a package runner installed for `package`: a script of its name or
+/// from its own directory, or a module of its name. The commands of its dependencies are in the same cache and run as
+/// helpers.
 pub(super) fn is_installed_entry(stage: &Stage, package: &str) -> bool {
     let bare = file_name(package);
     match stage {
@@ -91,7 +91,7 @@ pub(super) fn is_installed_entry(stage: &Stage, package: &str) -> bool {
     }
 }
 
-/// A known tool, or a script of an installation: `install.mjs`, `postinstall.js`.
+/// Returns whether a file is a known tool, or a script of an installation: `install.mjs`, `postinstall.js`.
 fn is_helper(file: &str) -> bool {
     let stem = file.split('.').next().unwrap_or_default();
     HELPERS.binary_search(&file).is_ok() || matches!(stem, "install" | "postinstall" | "preinstall")

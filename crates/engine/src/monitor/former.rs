@@ -23,8 +23,8 @@ pub struct Former {
 }
 
 impl Monitor {
-    /// Takes what an earlier monitor followed, and the rules that records of its time name. `last` is the highest number
-    /// that a process still has: what is launched from now on gets higher ones.
+    /// Loads the servers that an earlier monitor followed, and the rules that records of its time name. `last` is the
+    /// highest number that a process still has: new launches get higher ones.
     pub fn remember(
         &mut self,
         former: BTreeMap<InstanceId, Former>,
@@ -37,8 +37,8 @@ impl Monitor {
         self.rules.remember(rules);
     }
 
-    /// Follows a former server again, by the processes that are left of it and were not recognised on their own. Nothing
-    /// happens where it is not known.
+    /// Follows a former server again, by its remaining processes that were not recognised themselves. Does nothing if
+    /// the server is not known.
     pub fn restore(&mut self, number: InstanceId, members: &[ProcessId]) -> Judgement {
         let mut judgement = Judgement::default();
         let (Some(former), Some(first)) = (self.former.get(&number), members.first()) else {
@@ -57,7 +57,7 @@ impl Monitor {
         judgement
     }
 
-    /// Every server that is followed now, for a later monitor.
+    /// Returns every server that is followed now, for a later monitor.
     pub fn followed(&self) -> impl Iterator<Item = (InstanceId, Former)> {
         self.instances.iter().map(|(number, instance)| {
             let former = Former {
@@ -70,7 +70,7 @@ impl Monitor {
         })
     }
 
-    /// The name of a server, followed now or by an earlier monitor.
+    /// Returns the name of a server that is followed now, or was followed by an earlier monitor.
     pub(super) fn server_named(&self, number: InstanceId) -> Option<&ServerId> {
         let followed = self.instances.get(number).map(|instance| &instance.server);
         followed.or_else(|| self.former.get(&number).map(|former| &former.server))

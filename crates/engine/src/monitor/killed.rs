@@ -6,15 +6,14 @@ use super::Monitor;
 use crate::effect::Judgement;
 
 impl Monitor {
-    /// Returns the denial of everything sent to a server in this session; `None` if no person stopped it. It
-    /// is for requests that are not messages: messages are judged one by one.
+    /// Returns the denial of everything for a server in this session; `None` if no person stopped it. It is for
+    /// requests that are not messages: messages are judged one by one.
     pub fn halted(&self, session: Option<&SessionId>) -> Option<Denial> {
         let objection = self.traffic.stop_of(session)?;
         Some(objection.denial())
     }
 
-    /// Takes what persons stopped, in place of what they had stopped before. The list that refuses everything is
-    /// to be in the kernel by now.
+    /// Replaces what persons have stopped. The list that refuses everything has to be in the kernel already.
     pub fn stop(&mut self, kills: Kills) -> Judgement {
         let mut judgement = Judgement::default();
         if kills == self.kills {
@@ -28,7 +27,7 @@ impl Monitor {
         judgement
     }
 
-    /// To which session a running server belongs: what is stopped for one is stopped for it.
+    /// Notes the session of a running server: stopping the session stops the server.
     pub(super) fn is_of(&mut self, number: InstanceId, session: SessionId) -> Judgement {
         let mut judgement = Judgement::default();
         let Self {

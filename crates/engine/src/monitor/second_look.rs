@@ -1,5 +1,5 @@
-//! The time after a server was let go: who changes a file between its hash and its use is found, by the change itself or by a
-//! second comparison.
+//! The time after a server was released: a change of a file between its hash and its use is detected, by the change
+//! itself or by a second comparison.
 
 use std::{path::Path, time::Duration};
 
@@ -14,11 +14,12 @@ use crate::{
     tell,
 };
 
-/// The times after which a server is compared again: when it has opened what it starts from on a quiet host, and on a busy one.
+/// The times after which a server is compared again: on a quiet host, and on a busy one, it has opened its files by
+/// then.
 const DELAYS: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
 
 impl Monitor {
-    /// Notes that a server may run as far as its pins are concerned.
+    /// Notes that the pins of a server allow it to run.
     pub(super) fn let_run(&mut self, now: Timestamp, number: InstanceId, serving: &ServingProcess) {
         let Some(instance) = self.instances.get_mut(number) else {
             return;
@@ -52,9 +53,9 @@ impl Monitor {
         }
     }
 
-    /// Code of a server was replaced or written after it was compared, and before its server can have opened everything that
-    /// it starts from. It may be equal again by now: what ran is not known. Where only the times of files can tell whether
-    /// some was, the server is compared again with these.
+    /// Judges that code of a server was replaced or written after it was compared, and before its server can have
+    /// opened all its files. The code may be unchanged again, but it is not known what ran. If only the times of files
+    /// can show a change, the server is compared again with these.
     pub(super) fn touched(
         &mut self,
         now: Timestamp,
@@ -68,7 +69,7 @@ impl Monitor {
             return judgement;
         };
         let Phase::Serving(serving) = &instance.phase else {
-            return judgement; // it is compared anew
+            return judgement; // it will be compared again
         };
         let Some(look) = &mut instance.second_look else {
             return judgement; // it has started
@@ -108,7 +109,7 @@ impl Monitor {
         look.is_some_and(|look| look.attempt == attempt)
     }
 
-    /// The files of a server that runs were hashed once more. What was equal and differs now was changed in between.
+    /// Judges the second hash of a running server's files: a difference from the first one is a change in between.
     pub(super) fn looked_again(
         &mut self,
         now: Timestamp,
@@ -185,7 +186,7 @@ impl SecondLook {
         }
     }
 
-    /// Of a process that is held for its first comparison.
+    /// Returns the second look at a process that is held for its first comparison.
     pub(super) fn new(serving: &ServingProcess, launcher: Option<Vec<String>>) -> Self {
         Self {
             process: serving.process,

@@ -32,8 +32,8 @@ impl Monitor {
         }
     }
 
-    /// The lists that hold for an instance. A server inside another is held to that one's list, too: it must not reach
-    /// more than what started it.
+    /// Returns the lists that apply to an instance. The list of an enclosing server applies too: a server must not
+    /// reach more than the one that started it.
     pub(super) fn egress_lists(&self, number: InstanceId) -> [u32; 2] {
         if self.is_stopped(number) {
             return [LIST_KILLED, 0];
@@ -46,8 +46,8 @@ impl Monitor {
     }
 }
 
-/// Two lists that refuse all that any of these refuses. Of more than two the second is the strictest union of all lists,
-/// which may refuse more.
+/// Returns two lists that together refuse everything that any of these refuses. With more than two, the second one is
+/// the strictest union of all lists, which may refuse more.
 pub fn all_of(lists: impl IntoIterator<Item = u32>) -> [u32; 2] {
     let mut held: [u32; 2] = [0; 2];
     for list in lists {

@@ -1,4 +1,4 @@
-//! Everything that is trusted: the accepted sets of files, by what they belong to. Bounded.
+//! The book of pins: the accepted sets of files, by their owner. Its size is bounded.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub struct PinSet {
 pub struct AddedSet {
     /// The set.
     pub set: PinSet,
-    /// Number of the set it took the place of: one of the same files, or the oldest of too many.
+    /// Number of the set that it replaces: one of the same files, or the oldest of too many.
     pub replaced: Option<u32>,
 }
 
@@ -39,12 +39,12 @@ pub enum AcceptedSets<'a> {
     NoRoom(PinsFull),
     /// Sets by number; never empty.
     Sets(&'a BTreeMap<u32, Pins>),
-    /// The same, and the launch in question was the first to pin one: it may add more, for which there is room.
+    /// Accepted sets, the first of which this launch pinned itself: it may add more, for which there is room.
     OfThisLaunch(&'a BTreeMap<u32, Pins>),
 }
 
 impl AcceptedSets<'_> {
-    /// The same, for the launch that pinned the first of them.
+    /// Returns the same sets, for the launch that pinned the first of them.
     #[must_use]
     pub fn for_first_launch(self) -> Self {
         match self {
@@ -84,12 +84,12 @@ impl PinBook {
         }
     }
 
-    /// Returns whether anything is accepted for `key`.
+    /// Returns whether a set is accepted for `key`.
     pub fn contains(&self, key: &PinKey) -> bool {
         self.0.contains_key(key)
     }
 
-    /// Everything that is accepted.
+    /// Returns every accepted set.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&PinKey, &BTreeMap<u32, Pins>)> {
         self.0.iter()
     }
@@ -112,7 +112,7 @@ impl PinBook {
         AddedSet { set, replaced }
     }
 
-    /// Accepts `executable` beside every file that is accepted at its path.
+    /// Accepts `executable` in addition to every file that is accepted at its path.
     pub fn add_executable(&mut self, executable: &PinnedFile) -> Vec<AddedSet> {
         let mut wanted: Vec<(PinKey, Pins)> = Vec::new();
         for (key, sets) in &self.0 {
@@ -137,7 +137,7 @@ impl PinBook {
             .collect()
     }
 
-    /// The newest set of `key`, started by `launcher`; `None` where there is none.
+    /// Returns the newest set of `key`, with `launcher` as its launcher; `None` if there is no set.
     pub fn with_launcher(&self, key: &PinKey, launcher: &PinnedFile) -> Option<Pins> {
         let (_, newest) = self.0.get(key)?.last_key_value()?;
         Some(Pins {
@@ -153,8 +153,7 @@ impl PinBook {
         self.0.entry(set.key).or_default().insert(set.number, pins);
     }
 
-    /// Forgets everything that is accepted for a server, whatever its package and user, and says whether there was
-    /// anything.
+    /// Forgets all sets of a server, for every package and user. Returns whether there were any.
     pub fn forget(&mut self, server: &ServerId) -> bool {
         let before = self.0.len();
         self.0.retain(|key, _| key.server != *server);

@@ -4,7 +4,7 @@ use mcpmon_model::{Denial, PinState, ServerId};
 
 use super::{PinMismatch, PinVerdict, UnhashedPart, approval, pin_denial, trusting};
 
-/// Changed files that are named where one goes with a sentence.
+/// Most changed files that are named in a sentence.
 const NAMED: usize = 3;
 
 impl PinVerdict {
@@ -21,18 +21,18 @@ impl PinVerdict {
         }
     }
 
-    /// The command that accepts `server` as it is, where there is one.
+    /// Returns the command that accepts `server` as it is, if there is one.
     pub fn remedy(&self, server: &ServerId) -> Option<String> {
         let differs = matches!(
             self.state,
             PinState::NotPinned | PinState::Mismatch | PinState::Unknown
         );
-        // What could not be hashed cannot be pinned either.
+        // A part that could not be hashed cannot be pinned either.
         let is_acceptable = differs && self.unhashed.is_empty() && !self.is_accepted_upgrade();
         is_acceptable.then(|| trusting(server))
     }
 
-    /// The answer that the client of `server` gets in its place.
+    /// Returns the denial that the client of `server` gets.
     pub fn denial(&self, server: &ServerId) -> Denial {
         pin_denial(self.cause(), self.remedy(server))
     }
@@ -62,7 +62,7 @@ impl PinVerdict {
                 mismatches.chain(unhashed).collect::<Vec<_>>().join("; ")
             }
         };
-        // What could not be hashed cannot be pinned either.
+        // A part that could not be hashed cannot be pinned either.
         let remedy = if self.unhashed.is_empty() {
             approval(server)
         } else {
@@ -73,7 +73,7 @@ impl PinVerdict {
 }
 
 impl PinMismatch {
-    /// The part, with the first of its files that changed.
+    /// Names the part, with the first changed files.
     fn named(&self) -> String {
         let part = self.part.as_str();
         let (first, rest) = self.changed_files.split_at(NAMED.min(self.changed_files.len()));

@@ -31,8 +31,8 @@ const ACTING: [&str; 25] = [
     "word_order",
 ];
 
-/// The names that suppressions may have beside those of the configuration's own patterns: ids of rules, names of what they
-/// find, and rules that act upon it.
+/// Returns the names that suppressions may have besides those of the configuration's own patterns: ids of rules, names
+/// of findings, and rules that act on findings.
 pub fn suppressible() -> impl Iterator<Item = &'static str> {
     let texts = mcpmon_detect::instructions::rules().flat_map(|rule| [rule.id.as_str(), rule.name.as_str()]);
     let installed = mcpmon_detect::inventory::rules()

@@ -1,4 +1,4 @@
-//! A secret in what a client gives a server: the arguments of a call, and what else it says.
+//! Secrets in what a client sends to a server: the arguments of a call, and other texts.
 
 use mcpmon_detect::secrets::{MAX_SECRETS, Secret};
 use mcpmon_model::{InspectionSubject, ServerId, Timestamp};
@@ -39,20 +39,20 @@ pub(crate) struct InspectedText<'a> {
     pub(crate) subject: InspectionSubject,
     /// The effect of a secret in it.
     pub(crate) on_secret: OnSecret,
-    /// The server that gets it, or says it.
+    /// The server that receives or sends it.
     pub(crate) server: &'a ServerId,
     /// The time.
     pub(crate) now: Timestamp,
-    /// The tool or prompt, the resource or the method: what suppressions and events name.
+    /// The tool or prompt, the resource or the method, as suppressions and events name it.
     pub(crate) name: &'a str,
     /// The secrets found.
     pub(crate) secrets: &'a [Secret],
-    /// True if it means the same with another text in it.
+    /// True if replacing a text in it does not change its meaning.
     pub(crate) is_replaceable: bool,
 }
 
 impl<'a> InspectedText<'a> {
-    /// The arguments of a call.
+    /// Returns the arguments of a call as an inspected text.
     pub(crate) fn of(scene: &RuleContext<'a>) -> Option<Self> {
         let calling = scene.call?;
         Some(Self {
@@ -67,7 +67,7 @@ impl<'a> InspectedText<'a> {
         })
     }
 
-    /// The rule that speaks of it.
+    /// Returns the rule about secrets in it.
     pub(crate) const fn rule(&self) -> &'static str {
         match self.subject {
             InspectionSubject::Argument => RULE,
@@ -135,7 +135,7 @@ impl<'a> InspectedText<'a> {
         })
     }
 
-    /// The secrets something follows from.
+    /// Returns the secrets that have an effect.
     pub(crate) fn alarming(&self) -> Vec<&'a Secret> {
         let threshold = self.policy.inspection.act_threshold;
         let alarms = |secret: &&Secret| secret.finding.severity >= threshold && !self.accepts(secret);

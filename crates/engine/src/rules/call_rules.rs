@@ -13,7 +13,7 @@ use mcpmon_policy::{
 
 use super::{About, CallContext, Objection, Rule, RuleContext, stated};
 
-/// Rules that match and do not allow. Each says what it has to say; the first that blocks decides.
+/// Rules over calls that match and do not allow. Each gives its own objection; the first that blocks decides.
 pub(super) struct CallRules;
 
 impl Rule for CallRules {
@@ -55,8 +55,8 @@ impl Rule for CallRules {
     }
 }
 
-/// The rules that match beyond doubt: where one does, the default does not hold. Of a tool that is listed, those that
-/// may match its call.
+/// Returns the rules that certainly match: with one of them, the default does not apply. For a tool that is only
+/// listed, those that may match its calls.
 pub(super) fn beyond_doubt<'a>(scene: &RuleContext<'a>, rules: &'a Rules) -> Vec<&'a CallRule> {
     let Some(matcher) = Matcher::of(scene, rules) else {
         return Vec::new();
@@ -84,7 +84,7 @@ struct ArgumentValue<'a> {
 }
 
 impl<'a> Matcher<'a> {
-    /// `None` where no tool is used, or there is no rule.
+    /// Returns the matcher; `None` if no tool is used, or there is no rule.
     fn of(scene: &RuleContext<'a>, rules: &Rules) -> Option<Self> {
         let tool = scene.tool()?;
         let rules = &rules.calls;

@@ -6,8 +6,8 @@ use mcpmon_policy::OnChange;
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::wording::command;
 
-/// The list has the name twice, and each client takes the one it likes. Judged like a change, because it is one
-/// within a single list.
+/// The list has the name twice, and clients differ in which of the two they take. It is judged like a change, because
+/// it is a change within a single list.
 pub(super) struct Contradicted;
 
 impl Rule for Contradicted {

@@ -67,8 +67,7 @@ pub(super) fn holds(scene: &RuleContext<'_>, rules: &Rules) -> bool {
             !tool_policy::is_allowed(scene, rules) && call_rules::beyond_doubt(scene, rules).is_empty()
         }
         Some(DefinitionKind::Resource) => resource_rules::beyond_doubt(scene, rules).is_empty(),
-        // What a template makes is judged when it is read.
-        // So is what belongs to a skill or an app.
+        // A resource of a template is judged when it is read, and so is a file of a skill or an app.
         Some(
             DefinitionKind::Template
             | DefinitionKind::Prompt

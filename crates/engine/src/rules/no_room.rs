@@ -5,7 +5,7 @@ use mcpmon_model::Severity;
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::wording::command;
 
-/// The rule against a tool that may be one of those for which there was no capacity: it was never inspected.
+/// The rule against a tool that may be one of those for which there was no room, so that it was never inspected.
 pub(super) struct NoRoom;
 
 impl Rule for NoRoom {

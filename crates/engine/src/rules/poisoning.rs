@@ -5,7 +5,7 @@ use mcpmon_policy::OnDetection;
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::{definitions::Approval, wording::shown};
 
-/// Something in the definition is at or above the threshold from which it is acted upon.
+/// A finding in the definition is as severe as the threshold for effects, or more severe.
 pub(super) struct ToolPoisoning;
 
 impl Rule for ToolPoisoning {

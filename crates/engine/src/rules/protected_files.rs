@@ -87,7 +87,7 @@ fn protected(scene: &RuleContext<'_>, touch: &Touch) -> Objection {
     }
 }
 
-/// A file with secrets is read: that is noted, unless it is accepted.
+/// Notes that a call reads a file with secrets, unless that is accepted.
 fn secret(scene: &RuleContext<'_>, touch: &Touch) -> Option<Objection> {
     let (UseTarget::Offered { name, .. }, rule) = (scene.used, "credential_file") else {
         return None;

@@ -8,7 +8,7 @@ use mcpmon_policy::{
 
 use super::{About, Objection, Rule, RuleContext, stated};
 
-/// Rules that match and do not allow. Each says what it has to say; the first that blocks decides.
+/// Rules over resources that match and do not allow. Each gives its own objection; the first that blocks decides.
 pub(super) struct ResourceRules;
 
 impl Rule for ResourceRules {
@@ -48,7 +48,7 @@ impl Rule for ResourceRules {
     }
 }
 
-/// The rules that match beyond doubt: where one does, the default does not hold.
+/// Returns the rules that certainly match: with one of them, the default does not apply.
 pub(super) fn beyond_doubt<'a>(scene: &RuleContext<'a>, rules: &'a Rules) -> Vec<&'a ResourceRule> {
     let rules = &rules.resources;
     let Some(uri) = scene.uri().filter(|_| !rules.is_empty()) else {

@@ -1,4 +1,4 @@
-//! A skill whose manifest is none, or a file that the manifest of its skill does not name.
+//! Skills with an invalid manifest, and files that the manifest of their skill does not name.
 
 use mcpmon_model::{DefinitionKind, RawJson, Severity};
 
@@ -33,7 +33,7 @@ impl Rule for SkillManifest {
                 let error = Skill::parse(text).err()?;
                 objection(scene, &scene.subject(), name, &error)
             }
-            // A list tells of names; what is behind them is judged when it is read.
+            // A list only has names; the resources are judged when they are read.
             DefinitionKind::Resource if !scene.is_listing => {
                 let skills = scene.offers.of(DefinitionKind::Skill);
                 let error = skills
@@ -51,7 +51,7 @@ impl Rule for SkillManifest {
     }
 }
 
-/// The objection to `subject`, unless that is suppressed for what is called `name`.
+/// Returns the objection to `subject`, unless that is suppressed for `name`.
 pub(crate) fn objection(
     scene: &RuleContext<'_>,
     subject: &str,

@@ -6,7 +6,7 @@ use mcpmon_policy::OnChange;
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::{definitions::PinStanding, skills, wording::explaining};
 
-/// The definition differs from its pin, or has none where one is needed.
+/// The definition differs from its pin, or has no pin although one is needed.
 pub(super) struct VersionPin;
 
 impl Rule for VersionPin {

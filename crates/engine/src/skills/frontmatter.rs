@@ -11,10 +11,10 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Deepest nesting that is compared.
 const MAX_DEPTH: usize = 32;
 
-/// Checks that the head of `file` says what `entry` says.
+/// Checks that the frontmatter of `file` equals that of `entry`.
 ///
 /// # Errors
-/// Returns an error if it does not, or cannot be read.
+/// Returns an error if it differs, or cannot be read.
 pub(super) fn verify(entry: RawJson<'_>, file: &[u8]) -> Result<(), SkillError> {
     let text = str::from_utf8(file).map_err(|_error| "SKILL.md is no UTF-8")?;
     let head = head(text).ok_or("SKILL.md has no frontmatter")?;
@@ -48,7 +48,7 @@ fn head(text: &str) -> Option<&str> {
     None
 }
 
-/// The first member at the top that differs.
+/// Returns the first top-level member that differs.
 fn difference(told: &Value, written: &Value) -> Option<String> {
     let (Value::Object(told), Value::Object(written)) = (told, written) else {
         return Some("thing".to_owned());
@@ -63,8 +63,8 @@ fn difference(told: &Value, written: &Value) -> Option<String> {
         .map(|name| name.chars().filter(|c| c.is_ascii_graphic()).take(40).collect())
 }
 
-/// Returns whether two values say the same. Readers of YAML differ about what is a number, so that scalars are compared by
-/// what they read like.
+/// Returns whether two values are equal. Readers of YAML differ about what is a number, so scalars are compared by
+/// their text.
 fn agree(told: &Value, written: &Value, depth: usize) -> bool {
     match (told, written) {
         _ if depth == 0 => false,

@@ -1,7 +1,7 @@
-//! Skills that a server offers: the manifests in their entries, and the check of what is read against them.
+//! Skills that a server offers: the manifests in their entries, and the check of files against them.
 //!
-//! An entry (SEP-2640) names each file of a skill with its size and digest. That is no proof of who wrote it, for the
-//! server sends both; it is what a person accepts, so that what is read later is what was accepted.
+//! An entry (SEP-2640) names each file of a skill with its size and digest. That does not prove who wrote it, because
+//! the server sends both; but a person accepts the entry, and files that are read later have to match it.
 
 mod frontmatter;
 
@@ -40,10 +40,10 @@ struct SkillFile {
     size: u64,
 }
 
-/// A content of a resource that was read: its own URI, where it has one, and its bytes.
+/// A content of a resource that was read: its own URI, if it has one, and its bytes.
 type ResourceContent = (Option<String>, Vec<u8>);
 
-/// The reason why an entry is none, or why what was read is not the file that its entry describes.
+/// The reason why an entry is invalid, or why a read file is not the one that its entry describes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct SkillError(Cow<'static, str>);
@@ -64,7 +64,7 @@ impl<'a> Skill<'a> {
     /// Reads an entry.
     ///
     /// # Errors
-    /// Returns an error if it is not what the extension demands: such a skill is not to be loaded.
+    /// Returns an error if the entry is not what the extension requires: such a skill must not be loaded.
     pub(crate) fn parse(entry: RawJson<'a>) -> Result<Self, SkillError> {
         let uri = entry
             .member("uri")
@@ -104,7 +104,7 @@ impl<'a> Skill<'a> {
         }
     }
 
-    /// Checks what was read from `uri` in the directory of this skill.
+    /// Checks a file that was read from `uri` in the directory of this skill.
     ///
     /// # Errors
     /// Returns an error if it is not the file that the manifest describes, or, for the main file, if its frontmatter is not
@@ -152,7 +152,7 @@ pub(crate) fn is_dynamic(record: &DefinitionRecord) -> bool {
     record.key.kind == DefinitionKind::Skill && record.seen.text_of("resources").as_deref() == Some("dynamic")
 }
 
-/// The entry with its files in the order of their URIs, which says the same; `None` where they are in that order.
+/// Returns the entry with its files sorted by URI, which has the same meaning; `None` if they are sorted already.
 pub(crate) fn in_order(entry: RawJson<'_>) -> Option<String> {
     let resources = entry.member("resources")?;
     if resources.items().map(uri_of).is_sorted() {
@@ -171,10 +171,10 @@ pub(crate) fn in_order(entry: RawJson<'_>) -> Option<String> {
     Some(format!("{{{}}}", members.collect::<Vec<_>>().join(",")))
 }
 
-/// The contents of a resource that was read, each with its URI.
+/// Returns the contents of a resource that was read, each with its URI.
 ///
 /// # Errors
-/// Returns an error if readers can differ about what they are.
+/// Returns an error if readers can understand them differently.
 pub(crate) fn contents(result: RawJson<'_>) -> Result<Vec<ResourceContent>, SkillError> {
     let contents = one(result, "contents")?.ok_or("there are no contents")?;
     contents
@@ -200,12 +200,13 @@ pub(crate) fn contents(result: RawJson<'_>) -> Result<Vec<ResourceContent>, Skil
         .collect()
 }
 
-/// The URI in an object.
+/// Returns the URI in an object.
 pub(crate) fn uri_of(object: RawJson<'_>) -> Option<Cow<'_, str>> {
     object.member("uri").and_then(RawJson::text)
 }
 
-/// The one member of this name: some readers take another spelling for it, and of two not all take the same.
+/// Returns the only member of this name. Another spelling, or a second member, is an error, because readers differ
+/// about it.
 fn one<'j>(object: RawJson<'j>, name: &str) -> Result<Option<RawJson<'j>>, SkillError> {
     let mut found = None;
     for (member, value) in object.members() {
@@ -219,7 +220,7 @@ fn one<'j>(object: RawJson<'j>, name: &str) -> Result<Option<RawJson<'j>>, Skill
     Ok(found)
 }
 
-/// The files that a manifest names.
+/// Reads the files that a manifest names.
 fn files(uri: &str, root: &str, resources: RawJson<'_>) -> Result<BTreeMap<String, SkillFile>, SkillError> {
     let mut files = BTreeMap::new();
     for file in resources.items() {
@@ -251,12 +252,12 @@ fn files(uri: &str, root: &str, resources: RawJson<'_>) -> Result<BTreeMap<Strin
     }
 }
 
-/// The directory of a skill, without a `/` at its end.
+/// Returns the directory of a skill, without a `/` at its end.
 fn root(skill: &str) -> Option<&str> {
     skill.strip_suffix(MAIN_FILE).filter(|root| !root.is_empty())
 }
 
-/// Returns whether a URI is that of a file below `root`, without a step back on the way.
+/// Returns whether a URI is that of a file below `root`, without `..` in its path.
 fn is_below(root: &str, uri: &str) -> bool {
     let Some(path) = uri.strip_prefix(root).and_then(|rest| rest.strip_prefix('/')) else {
         return false;
@@ -267,7 +268,7 @@ fn is_below(root: &str, uri: &str) -> bool {
     })
 }
 
-/// The digest in `sha256:HEX`, in lower case as the extension demands.
+/// Returns the digest in `sha256:HEX`, which has to be in lower case, as the extension requires.
 fn sha256(text: &str) -> Option<Digest> {
     let digits = text.strip_prefix("sha256:")?;
     let is_lower = !digits.bytes().any(|byte| byte.is_ascii_uppercase());

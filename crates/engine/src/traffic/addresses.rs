@@ -8,7 +8,7 @@ use mcpmon_policy::HostName;
 use super::Traffic;
 
 impl Traffic {
-    /// The address of a remote server: as it is declared, else as its identity says, which is its URL.
+    /// Returns the address of a remote server: the declared one, else that in the URL of its identity.
     pub(crate) fn address_of(&self, identity: &PinKey) -> Option<String> {
         let declared = self.registry.address_of(&identity.server);
         declared.map(str::to_owned).or_else(|| {
@@ -18,7 +18,7 @@ impl Traffic {
     }
 }
 
-/// `host:port`, with brackets around an IPv6 address.
+/// Returns `host:port`, with brackets around an IPv6 address.
 pub(super) fn address(host: &str, port: u16) -> String {
     match host.parse() {
         Ok(IpAddr::V6(host)) => format!("[{host}]:{port}"),
@@ -26,7 +26,7 @@ pub(super) fn address(host: &str, port: u16) -> String {
     }
 }
 
-/// Host and port of a URL that every reader reads alike.
+/// Returns host and port of a URL, if all readers agree about them.
 pub(super) fn place(url: &str) -> Option<(String, u16)> {
     let (scheme, rest) = url.split_once("://")?;
     let default = match scheme.to_ascii_lowercase().as_str() {
@@ -47,7 +47,7 @@ pub(super) fn place(url: &str) -> Option<(String, u16)> {
         return address.is_ipv4().then(|| (address.to_string(), port));
     }
     let name: HostName = host.parse().ok()?;
-    // Readers take names that end in a number for addresses, each its own way.
+    // Readers take names that end in a number for addresses, but differ in which.
     let last = name.as_str().rsplit('.').next().unwrap_or_default();
     let is_number = last.starts_with(|c: char| c.is_ascii_digit());
     (!is_number).then(|| (name.as_str().to_owned(), port))

@@ -1,4 +1,4 @@
-//! Pages of apps, as they are read: each is a definition, which its server tells by serving it.
+//! Pages of apps: each page that is read counts as a definition, which its server gives by serving it.
 
 use mcpmon_model::{DefinitionKind, RawJson, Severity};
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Traffic {
-    /// Takes a page as a definition, tells it, and returns the objection to it.
+    /// Judges a page as a definition, records it, and returns the objection to it.
     pub(super) fn app_page(
         &mut self,
         teller: &Teller<'_>,

@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Traffic {
-    /// A request of the server.
+    /// Judges a request of the server.
     pub(super) fn ask(
         &self,
         teller: &Teller<'_>,
@@ -31,7 +31,7 @@ impl Traffic {
         }
     }
 
-    /// Returns the objection to a server's request, on its own or within a result, and the events about it.
+    /// Returns the objection to a server's request, which comes alone or within a result, and the events about it.
     pub(super) fn asked(
         &self,
         teller: &Teller<'_>,
@@ -86,7 +86,7 @@ impl Traffic {
         (ruling, events)
     }
 
-    /// Returns the objections to a question to the user that hold whatever the policy says about questions.
+    /// Returns the objections to a question to the user that apply whatever the policy about questions.
     fn forbidden(&self, teller: &Teller<'_>, params: RawJson<'_>) -> Vec<(Finding, Objection)> {
         let server = teller.conversation.identity.server.as_str();
         let objection = |rule: &'static str, severity, reason| Objection {
@@ -110,7 +110,7 @@ impl Traffic {
         credentials.into_iter().chain(address).collect()
     }
 
-    /// A notification of the server. Some clients show its text to the model.
+    /// Judges a notification of the server. Some clients show its text to the model.
     pub(super) fn notice(&self, teller: &Teller<'_>, method: &str, params: Option<RawJson<'_>>) -> Judgement {
         let subject = InspectionSubject::Notification;
         let Some(params) = params else {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use mcpmon_model::{Finding, Severity};
 
-/// Fewest definitions of a list in which repetition means anything.
+/// Fewest definitions of a list in which repetition is evidence of boilerplate.
 const MIN_ITEMS: usize = 4;
 
-/// Lowers what says the same in more than half of a list's items below the threshold from which it is acted upon. What
-/// was only decoded, or is worse than an order, stays what it is.
+/// Lowers findings with the same text in more than half of a list's items below the threshold for effects. Findings in
+/// decoded text, and ones more severe than an order, stay unchanged.
 pub(super) fn soften(found: &mut [(usize, Vec<Finding>)], items: usize, act_threshold: Severity) {
     let lowered = match act_threshold {
         Severity::Critical | Severity::High => Severity::Medium,

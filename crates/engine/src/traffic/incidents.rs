@@ -1,5 +1,5 @@
-//! Incidents: data on the wire that is not a message. It was stopped where it was seen, whatever the mode: real servers
-//! execute lines that a strict parser refuses. The tap alone stops nothing.
+//! Incidents: data on the wire that is not a message. It was stopped where it was seen, in every mode, because real
+//! servers execute lines that a strict parser refuses. Only the tap stops nothing.
 
 use mcpmon_model::{Action, Conversation, EventKind, Incident, Layer, RequestId, Severity, Side, Timestamp};
 
@@ -21,7 +21,7 @@ struct IncidentForm {
 }
 
 impl Traffic {
-    /// Something on the wire was no message.
+    /// Records data on the wire that was no message.
     pub(crate) fn incident(
         &mut self,
         now: Timestamp,
@@ -60,7 +60,7 @@ impl Traffic {
     }
 }
 
-/// Returns whether it is a server's doing, which can send it by the million.
+/// Returns whether a server causes it, which can do so by the million.
 const fn is_of_server(incident: &Incident) -> bool {
     match incident {
         Incident::Noise { .. } | Incident::Unasked { .. } => true,

@@ -11,7 +11,7 @@ use crate::{
 /// The rule that denials name.
 const RULE: &str = "kill_switch";
 
-/// Returns whether it is the kill switch that stops something.
+/// Returns whether the kill switch stopped it.
 pub(super) fn is_stopped(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Block(denial) if denial.rule == RULE)
 }
@@ -31,7 +31,7 @@ impl Traffic {
         })
     }
 
-    /// The same of a session, as the objection it is.
+    /// Returns the same of a session, as an objection.
     pub(crate) fn stop_of(&self, session: Option<&SessionId>) -> Option<Objection> {
         let kill = self.kills.of(session)?;
         let (scope, lifting) = match session {

@@ -1,4 +1,4 @@
-//! From what was found to what follows: suppressions, the threshold, and what only tells of an attack.
+//! The sieve between findings and their effects: suppressions, the threshold, and mentions of an attack.
 
 use mcpmon_model::{Action, Event, Finding, InspectionSubject, Severity, TextStance};
 use mcpmon_policy::{OnDetection, OnOutput, Policy};
@@ -82,7 +82,7 @@ impl InspectedMessage {
             .is_some_and(|objection| objection.effect == ObjectionEffect::Block)
     }
 
-    /// An event for each finding.
+    /// Builds an event for each finding.
     pub(super) fn events(
         &self,
         teller: &Teller<'_>,
@@ -104,7 +104,7 @@ impl InspectedMessage {
             .collect()
     }
 
-    /// The worst of what was found.
+    /// Returns the highest severity of the findings.
     pub(super) fn severity(&self) -> Severity {
         self.findings
             .iter()
@@ -114,7 +114,7 @@ impl InspectedMessage {
     }
 }
 
-/// The rule that speaks where something was found in `subject`.
+/// Returns the rule that acts on findings in `subject`.
 pub(super) const fn rule(subject: InspectionSubject) -> &'static str {
     match subject {
         InspectionSubject::Definition | InspectionSubject::Instructions => "tool_poisoning",

@@ -16,7 +16,7 @@ use crate::{
 const MAX_CONTENTS: usize = 256;
 
 impl Traffic {
-    /// Judges the use of the skills that a file belongs to: what is hidden of them cannot be read file by file.
+    /// Judges the use of the skills that a file belongs to: the files of a hidden skill cannot be read one by one.
     pub(super) fn skill_ruling(&self, teller: &Teller<'_>, uri: &str) -> Ruling {
         let Some(offers) = self.book.get(&teller.conversation.identity) else {
             return Ruling::default();
@@ -39,7 +39,7 @@ impl Traffic {
         })
     }
 
-    /// Returns the objection to what was read from `uri`, if it is not what a manifest says.
+    /// Returns the objection to a file that was read from `uri`, if it differs from the manifest.
     pub(super) fn unverified(
         &self,
         teller: &Teller<'_>,
@@ -60,7 +60,8 @@ impl Traffic {
                 .take(MAX_CONTENTS)
                 .map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned())
                 .collect(),
-            // Readers can differ about it. While a policy only observes it is delivered all the same: the whole is read.
+            // Readers can understand the result differently. If the policy only observes, it is delivered anyway, so
+            // all of it is read.
             Err(_) => vec![result.as_str().to_owned()],
         };
         texts
@@ -110,7 +111,7 @@ fn verify(offers: &Offers, uri: &str, result: RawJson<'_>) -> Result<(), SkillEr
     Ok(())
 }
 
-/// A finding of the inspection of skills as one of a message; `None` for secrets, which have a rule of their own.
+/// Turns a finding of the inspection of skills into one of a message; `None` for secrets, which have their own rule.
 fn as_finding(found: InventoryFinding, documents: &[Finding], field: &str) -> Option<Finding> {
     let known = documents.iter().find(|known| {
         known.pattern == found.name && known.rules.first().unwrap_or(&known.pattern) == &found.rule

@@ -1,14 +1,14 @@
-//! Findings in texts that went to a model: a conversation is sent again with every turn, and an unchanged
-//! text costs a digest instead of a search.
+//! Findings in texts that were sent to a model: a conversation is sent again with every turn, and an unchanged text
+//! costs a digest instead of a search.
 //!
-//! Kept is what a text holds, whatever the policy makes of it: nothing here grows old with a policy.
+//! The findings in a text are kept independently of the policy, so a new policy invalidates nothing here.
 
 use std::collections::BTreeMap;
 
 use mcpmon_detect::secrets::{Disclosure, in_text, may_hold};
 use mcpmon_model::Digest;
 
-/// Texts, and secrets in them, that are kept of each half: the younger one becomes the older one when it is full.
+/// Most texts, and secrets in them, of each half: when the younger half is full, it becomes the older one.
 const MOST: usize = 4096;
 /// Shortest text that is kept, bytes: a shorter one is searched as fast as it is looked up.
 const SHORTEST: usize = 128;
@@ -23,7 +23,7 @@ pub(super) struct ScannedTexts {
 }
 
 impl ScannedTexts {
-    /// The secrets in `text`, as [`in_text`] finds them.
+    /// Returns the secrets in `text`, as [`in_text`] finds them.
     pub(super) fn in_text(&mut self, text: &str) -> Vec<Disclosure> {
         if text.len() < SHORTEST {
             return in_text(text);

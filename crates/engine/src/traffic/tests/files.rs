@@ -1,4 +1,4 @@
-//! Protected files through the front door, and what is looked up for them.
+//! Protected files in messages, and the paths that are looked up for them.
 
 use mcpmon_detect::protected_paths::{Places, RealPath};
 use test_case::test_case;

@@ -1,4 +1,4 @@
-//! Secrets beside the arguments of calls.
+//! Secrets in requests other than the arguments of calls.
 
 use mcpmon_model::EventKind;
 use mcpmon_policy::OnSecret;
