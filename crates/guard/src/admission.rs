@@ -7,7 +7,7 @@ use mcpmon_policy::{Admission, Mode};
 use crate::{Guard, JudgementOutcome};
 
 impl Guard {
-    /// Returns whether the server may run at all, whatever its files are.
+    /// Returns whether the server may run, independently of its files.
     pub fn admit(&self, now: Timestamp, outcome: &mut JudgementOutcome) -> Verdict {
         let policy = self.policy();
         let server = &self.conversation.identity.server;

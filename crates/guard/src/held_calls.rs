@@ -8,9 +8,9 @@ use crate::{Guard, GuardHost, GuardOutput, JudgementOutcome, arbiter::GuardArbit
 /// The state of a held call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldCallState {
-    /// Nobody has answered yet.
+    /// There is no answer yet.
     Waiting,
-    /// There is an answer, or none will come: the call is to be judged again.
+    /// There is an answer, or none will come: the call has to be judged again.
     Settled,
     /// The call is not held here.
     Gone,
@@ -27,7 +27,7 @@ impl Guard {
         drop(self.conclude(judgement, outcome));
     }
 
-    /// Has every held call judged again that there is an answer to, or for which none will come.
+    /// Has every held call judged again that has an answer, or for which none will come.
     pub fn release(
         &mut self,
         now: Timestamp,
@@ -60,13 +60,13 @@ impl Guard {
         }
     }
 
-    /// Nobody waits for the answer to a held call any longer.
+    /// Withdraws a held call whose client no longer waits for the answer.
     pub fn withdraw(&mut self, now: Timestamp, held_call: &str, outcome: &mut JudgementOutcome) {
         let judgement = self.monitor_mut().withdraw_call(now, held_call);
         drop(self.conclude(judgement, outcome));
     }
 
-    /// A held call cannot be kept, for this reason: it is refused once it is judged again.
+    /// Settles a held call that cannot be kept, because of `cause`: it is refused when it is judged again.
     pub(crate) fn refuse_to_hold(
         &mut self,
         now: Timestamp,

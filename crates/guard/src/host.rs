@@ -19,14 +19,15 @@ pub trait GuardHost {
     /// Resolves the links among these paths. Paths that take too long are left out.
     fn real_paths(&mut self, lookups: Vec<Lookup>) -> Vec<RealPath>;
 
-    /// Checks a call beside the other calls of its session, under `policy`, and counts it.
+    /// Checks a call with the other calls of its session, under `policy`, and counts it.
     fn check(&mut self, now: Timestamp, policy: &Policy, call: &SharedCall) -> SharedOutcome;
 
     /// Returns the reason why the shared state is not available; `None` while it is.
     fn absence(&self) -> Option<Absence>;
 
-    /// Returns the definitions of the server as other conversations have recorded them, before an offer is compared with
-    /// them; `None` if they are as they were. Nobody else may compare an offer of a server until the outcome is recorded.
+    /// Returns the definitions of the server as other conversations have recorded them, before an offer is compared
+    /// with them; `None` if they are unchanged. No other process may compare an offer of the server until the outcome
+    /// is recorded.
     fn definitions(&mut self) -> Option<Vec<DefinitionRecord>> {
         None
     }
