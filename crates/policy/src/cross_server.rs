@@ -13,12 +13,12 @@ pub struct CrossServer {
     pub enabled: bool,
     /// The effect of a match.
     pub decision: CrossServerDecision,
-    /// True if it stops the call all the same: a policy on top says so, and what counts as a match stays.
+    /// True if a match stops the call although the decision is a weaker one: a second policy demands it, while the
+    /// matching stays that of this policy.
     pub stops_all: bool,
-    /// A tool that bears the name of another server's.
+    /// True if a tool with the name of another server's tool matches.
     pub shadow_tool: bool,
-    /// The time after a read in which nothing may be sent through another server; `None` if this is not
-    /// checked.
+    /// The time after a read in which nothing may be sent through another server; `None` if this is not checked.
     pub read_then_send: Option<Duration>,
     /// The number of calls one server may get; `None` if this is not checked.
     pub burst: Option<Burst>,
@@ -82,7 +82,7 @@ impl Default for CrossServer {
 }
 
 impl CrossServer {
-    /// The longest time for which a call counts.
+    /// Returns the longest time for which a call counts.
     pub fn reach(&self) -> Duration {
         let windows = [
             self.read_then_send,
@@ -116,7 +116,7 @@ impl CrossServer {
                 decision: match (self.decision, other.decision) {
                     (CrossServerDecision::Audit, CrossServerDecision::Audit) => CrossServerDecision::Audit,
                     (CrossServerDecision::Block, CrossServerDecision::Block) => CrossServerDecision::Block,
-                    // With evidence, whatever a tool is taken to do.
+                    // Evidence counts, whatever the category of a tool.
                     (_, _) => CrossServerDecision::Evidence,
                 },
                 stops_all: self.strictest() == CrossServerDecision::Block
@@ -148,9 +148,9 @@ impl CrossServer {
 /// The settings that decide the category of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Categories {
-    /// The way of telling.
+    /// The evidence by which tools are classified.
     pub classifier: Classifier,
-    /// The categories of single tools, which nothing else overrides; the first that matches holds.
+    /// The categories of single tools, which take precedence; the first match counts.
     pub overrides: Vec<(ToolCategory, ToolGlob)>,
 }
 
@@ -182,7 +182,7 @@ pub struct ToolGlob {
 }
 
 impl ToolGlob {
-    /// Takes `TOOL` or `SERVER:TOOL`. A server's name has no colon; a tool's may have one behind it.
+    /// Reads `TOOL` or `SERVER:TOOL`. A server's name has no colon; a tool's name may have one.
     pub fn new(pattern: &str) -> Self {
         match pattern.split_once(':') {
             Some((server, tool)) => Self {

@@ -50,7 +50,7 @@ pub enum VariableVerdict {
 }
 
 impl<'a> EnvironmentRules<'a> {
-    /// The rules of a declared server.
+    /// Returns the rules of a declared server.
     pub fn of(server: &'a Server) -> Self {
         Self {
             allow: &server.env_allow,
@@ -85,7 +85,7 @@ impl<'a> EnvironmentRules<'a> {
     }
 }
 
-/// Returns whether a name says that its value is a secret, in either case of letters.
+/// Returns whether the name of a variable shows that its value is a secret, ignoring case.
 fn is_sensitive(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     SENSITIVE.iter().any(|end| name.ends_with(end))

@@ -1,4 +1,4 @@
-//! Inspection of texts a model reads: what is searched for, what a finding does, and the limits of what is
+//! Inspection of texts that a model reads: what is searched for, the effect of a finding, and the limits of what is
 //! read.
 
 use std::{collections::BTreeSet, time::Duration};
@@ -18,9 +18,9 @@ pub struct Detection {
     pub builtin: BTreeSet<Category>,
     /// Patterns of the configuration, looked for in definitions and outputs.
     pub custom: Vec<CustomPattern>,
-    /// From which severity on a finding is reported; below it, it is recorded.
+    /// The severity from which a finding is reported; less severe ones are only recorded.
     pub alert_threshold: Severity,
-    /// From which severity on `on_detection` holds, and secrets are acted upon.
+    /// The severity from which `on_detection`, and the effect of secrets, apply.
     pub act_threshold: Severity,
     /// The effect of a finding in a definition.
     pub on_detection: OnDetection,
@@ -167,13 +167,12 @@ pub struct Suppression {
 }
 
 impl Suppression {
-    /// Returns whether a suppression that names `name` can hold for other names too: as a glob it cannot be
-    /// told which is meant.
+    /// Returns whether a suppression that names `name` can apply to other names too, because it would be a glob.
     pub fn is_pattern(name: &str) -> bool {
         name.contains(['*', '?'])
     }
 
-    /// Returns whether what any of these `names` says of `tool` of `server` is accepted at `now`.
+    /// Returns whether a finding with one of these `names` in `tool` of `server` is accepted at `now`.
     pub fn covers(&self, names: &[&str], server: &str, tool: &str, now: Timestamp) -> bool {
         let is_meant = names.iter().any(|name| self.rule.matches(name));
         let holds = self.until.is_none_or(|until| now < until);

@@ -52,7 +52,7 @@ pub use server::{
     Egress, EgressDefault, ProcessAccess, RemoteHost, Server, Transport, makes_sandbox, starts_container,
 };
 
-/// Everything a configuration says, checked and ready to use.
+/// A complete configuration, checked and ready to use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
     /// The mode: verdicts are applied, or only recorded.
@@ -89,7 +89,7 @@ pub struct Policy {
     pub limits: Limits,
     /// Approvals by a person.
     pub approvals: Approvals,
-    /// True if tools and servers that are not known are blocked.
+    /// True if unknown tools and undeclared servers are blocked.
     pub fail_closed: bool,
     /// Server names: how close to a known one is reported, from 0 to 1; `None` where names are not compared.
     pub name_similarity: Option<f64>,
@@ -108,7 +108,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Returns whether what any of these `names` says of `tool` of `server` is accepted at `now`.
+    /// Returns whether a finding with one of these `names` in `tool` of `server` is accepted at `now`.
     pub fn suppresses(&self, names: &[&str], server: &ServerId, tool: &str, now: Timestamp) -> bool {
         let mut known = self.suppressions.iter();
         known.any(|known| known.covers(names, server.as_str(), tool, now))
@@ -166,7 +166,7 @@ impl ServerPolicy {
         }
     }
 
-    /// Returns whether `server` is refused by its name, and not for having none that is allowed.
+    /// Returns whether `server` is refused by its own name, and not because it is missing in a list of allowed ones.
     pub fn names_denied(&self, server: &ServerId) -> bool {
         match self {
             Self::None | Self::Allowlist(_) => false,
@@ -183,12 +183,12 @@ fn is_listed(globs: &[NameGlob], server: &ServerId) -> bool {
     })
 }
 
-/// Patterns over commands, beside the built-in ones.
+/// Patterns over commands, in addition to the built-in ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchPatterns {
     /// True if launches are recognised at all.
     pub enabled: bool,
-    /// Replaces the built-in patterns where set.
+    /// Patterns in place of the built-in ones, if set.
     pub server_patterns: Option<Vec<NameGlob>>,
     /// Further commands that are MCP servers.
     pub custom_servers: Vec<NameGlob>,

@@ -51,7 +51,7 @@ pub enum DlpMode {
 }
 
 impl LlmPolicy {
-    /// Returns whether secrets are looked for in what goes to a model.
+    /// Returns whether requests to a model are searched for secrets.
     pub const fn redacts(&self) -> bool {
         matches!((self.mode, self.dlp), (ProxyMode::Embedded, DlpMode::Redact))
     }

@@ -9,7 +9,7 @@ use super::{
 };
 
 impl Policy {
-    /// The rules of `before` that this policy lacks, by name, in order.
+    /// Returns the rules of `before` that this policy lacks, by name, in order.
     pub fn losses(&self, before: &Self) -> Vec<String> {
         let (before, after) = (restraints(before), restraints(self));
         before.difference(&after).cloned().collect()

@@ -1,19 +1,19 @@
-//! A policy on top of another one that it can only tighten: a user's own beside the host's.
+//! A second policy that can only tighten the first one: a user's own besides the host's.
 
 use super::{Guard, Mode, Policy, ProcessAccess, RateLimits, Server, ServerPolicy};
 
 impl Policy {
-    /// Combines two policies so that both must allow: of two answers the stricter one holds. Settings of the
-    /// whole host (the commands that are servers, the pins), the categories of tools, and suppressions are
-    /// this policy's alone.
+    /// Combines two policies so that both must allow: of two decisions the stricter one counts. Settings of the whole
+    /// host (the commands that are servers, the pins), the categories of tools, and suppressions are those of this
+    /// policy.
     ///
-    /// While this policy enforces and `other` observes, `other` stops nothing, so that none of its verdicts
-    /// is applied. If this one observes and `other` enforces, both are enforced.
+    /// If this policy enforces and `other` observes, `other` stops nothing: none of its verdicts is applied. If this
+    /// one observes and `other` enforces, both are enforced.
     pub fn tightened_by(&self, other: &Self) -> Self {
         if (self.mode, other.mode) == (Mode::Enforce, Mode::Observe) {
             return self.clone();
         }
-        // Named one by one: a new field must be thought of here.
+        // The fields are listed one by one, so that a new field is considered here.
         let Self {
             mode: _,
             servers: _,

@@ -1,7 +1,7 @@
-//! Addresses of refused names, as DNS servers told them to processes of the host.
+//! Addresses of refused names, as they are in answers of DNS servers to processes of the host.
 //!
-//! Whoever can have a process ask a server of his own can have any address told. So nothing is allowed by them, they
-//! refuse for agents and servers alone, and their number, their kind and the time for which they hold are bounded.
+//! An attacker who has a process ask his own server can put any address into the answer. So these addresses allow
+//! nothing, they are refused for agents and servers only, and their number, kind and lifetime are bounded.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,7 +36,7 @@ pub struct Answer {
 /// The answer that first had an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// The server that told it.
+    /// The DNS server that gave the address.
     pub server: IpAddr,
     /// The time.
     pub at: Timestamp,
@@ -55,7 +55,7 @@ pub struct FollowedNames {
 }
 
 impl FollowedNames {
-    /// Those of an earlier daemon, which are kept for the shortest time from `now` on.
+    /// Returns the addresses of an earlier daemon, which are kept for the shortest time from `now` on.
     pub fn resumed(sightings: Sightings, now: Timestamp) -> Self {
         let until = after(now, MIN_KEPT);
         let keys = sightings.iter().flat_map(|(name, addresses)| {
@@ -86,7 +86,7 @@ impl FollowedNames {
             }
             let of_name = self.sightings.get(&answer.name).map_or(0, BTreeMap::len);
             if of_name >= MAX_FOLLOWED || self.until.len() >= MAX_ALL_FOLLOWED {
-                // What is followed stays: a flood of answers must not end a refusal.
+                // Followed addresses stay: a flood of answers must not end a refusal.
                 self.full.insert(answer.name.clone());
                 continue;
             }
@@ -104,7 +104,7 @@ impl FollowedNames {
         new
     }
 
-    /// Forgets every name but `wanted`, and what was told too long ago. Returns whether anything was forgotten.
+    /// Forgets every name except `wanted`, and addresses that are too old. Returns whether anything was forgotten.
     pub fn forget(&mut self, wanted: &BTreeSet<HostName>, now: Timestamp) -> bool {
         let before = self.until.len();
         self.until
@@ -123,7 +123,7 @@ impl FollowedNames {
         self.until.len() != before
     }
 
-    /// The addresses that are followed, with their names.
+    /// Returns the followed addresses, by name.
     pub const fn sightings(&self) -> &Sightings {
         &self.sightings
     }
@@ -141,7 +141,7 @@ fn after(now: Timestamp, time: Duration) -> Timestamp {
     )
 }
 
-/// Returns whether an address may belong to a host of the Internet, and not to this host or its own network.
+/// Returns whether an address may be that of a host of the Internet, and not of this host or its own network.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => is_public4(v4),

@@ -1,4 +1,4 @@
-//! Addresses: what is watched and refused, as configured.
+//! Addresses to be watched and refused, as configured.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct NetworkPolicy {
     pub agents: Vec<String>,
     /// The interval at which names are resolved again.
     pub resolve_interval: Duration,
-    /// The handling of sessions behind a proxy that connect to a model themselves.
+    /// The handling of sessions that have a proxy but connect to a model directly.
     pub bypass: Bypass,
 }
 
@@ -60,7 +60,7 @@ pub struct NetworkRule {
     pub name: String,
     /// The effect of the rule.
     pub action: RuleAction,
-    /// For whom a refusal holds.
+    /// The processes that a refusal applies to.
     pub scope: Scope,
     /// Names, to be resolved.
     pub hosts: Vec<HostName>,
@@ -115,7 +115,7 @@ pub enum CidrError {
         /// Largest prefix length of its family.
         max: u8,
     },
-    /// Bits are set behind the prefix.
+    /// Bits are set after the prefix.
     #[error("{address}/{prefix} has bits set behind its prefix: did you mean {meant}?")]
     HostBits {
         /// The address.
@@ -128,7 +128,7 @@ pub enum CidrError {
 }
 
 impl Cidr {
-    /// The range of one address.
+    /// Returns the range of one address.
     pub fn host(address: IpAddr) -> Self {
         let address = address.to_canonical();
         Self {
@@ -137,17 +137,17 @@ impl Cidr {
         }
     }
 
-    /// First address.
+    /// Returns the first address.
     pub const fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// Prefix length in bits of the address's own family.
+    /// Returns the prefix length in bits of the address's own family.
     pub const fn prefix(&self) -> u8 {
         self.prefix
     }
 
-    /// Returns whether `address` lies in the range; an IPv4-mapped address counts as IPv4.
+    /// Returns whether `address` is in the range; an IPv4-mapped address counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(base), IpAddr::V4(v4)) => {
@@ -249,7 +249,7 @@ pub enum HostNameError {
 }
 
 impl HostName {
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -340,7 +340,7 @@ impl FromStr for Endpoint {
     }
 }
 
-/// Cuts a `:PORT` off the end; the colons of a bare IPv6 address are none.
+/// Splits a `:PORT` off the end; the colons of a bare IPv6 address are part of the address.
 fn split_port(text: &str) -> Result<(&str, Option<u16>), EndpointError> {
     let Some((target, port)) = text.rsplit_once(':') else {
         return Ok((text, None));

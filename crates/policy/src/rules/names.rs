@@ -1,4 +1,4 @@
-//! Names of tools and servers as rules mean them: in any spelling, and as they look where they are refused.
+//! Names of tools and servers in rules: compared in any spelling and, for refusing rules, as they look.
 
 use mcpmon_model::{NameGlob, one_spelling};
 
@@ -20,7 +20,7 @@ pub struct Spellings<'a> {
 }
 
 impl<'a> Spellings<'a> {
-    /// The forms of `written`, which looks like `looks`.
+    /// Returns the forms of `written`, which looks like `looks`.
     pub fn new(written: &'a str, looks: &str) -> Self {
         let looks = looks.trim();
         let looks_spelled = one_spelling(looks);
@@ -33,7 +33,7 @@ impl<'a> Spellings<'a> {
         }
     }
 
-    /// The name itself.
+    /// Returns the name itself.
     pub const fn written(&self) -> &'a str {
         self.written
     }
@@ -50,7 +50,7 @@ impl<'a> Spellings<'a> {
 }
 
 impl SpellingGlob {
-    /// Takes `pattern` as it is.
+    /// Builds the glob from `pattern`, which is used as it is.
     pub fn new(pattern: &str) -> Self {
         Self {
             written: NameGlob::new(pattern),
@@ -58,7 +58,7 @@ impl SpellingGlob {
         }
     }
 
-    /// As it is written.
+    /// Returns the glob as it is written.
     pub fn as_str(&self) -> &str {
         self.written.as_str()
     }

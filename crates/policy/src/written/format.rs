@@ -27,7 +27,7 @@ pub trait Format: fmt::Display + Sized {
     /// Parses `text`.
     ///
     /// # Errors
-    /// Returns an error that says what is wrong with it.
+    /// Returns an error that describes the mistake.
     fn read(text: &str) -> Result<Self, String>;
 }
 
@@ -71,7 +71,7 @@ impl<T: Format> JsonSchema for Text<T> {
     }
 }
 
-/// Formats whose own parser says what is wrong.
+/// Implements `Format` for types whose own parser describes mistakes.
 macro_rules! formats {
     ($($type:ty, $expected:literal, $example:literal, $parse:expr;)*) => {
         $(impl Format for $type {

@@ -47,17 +47,17 @@ pub enum QuantityError {
         kind: &'static str,
         units: String,
     },
-    /// Nothing, or no known unit, behind the number.
+    /// The number has no unit, or an unknown one.
     #[error("`{unit}` is no unit of a {kind}: expected one of {units}")]
     Unit {
         unit: String,
         kind: &'static str,
         units: String,
     },
-    /// Nothing behind the number.
+    /// The number has no unit.
     #[error("`{text}` has no unit: expected one of {units} behind the number")]
     NoUnit { text: String, units: String },
-    /// More than 64 bits hold.
+    /// The number has more than 64 bits.
     #[error("`{text}` is too large")]
     TooLarge { text: String },
 }

@@ -37,7 +37,7 @@ pub enum HttpUrlError {
 }
 
 impl HttpUrl {
-    /// As written.
+    /// Returns the URL as it is written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -47,7 +47,7 @@ impl HttpUrl {
         &self.host
     }
 
-    /// Port, the scheme's default where the URL names none.
+    /// Returns the port; the scheme's default, if the URL has none.
     pub const fn port(&self) -> u16 {
         self.port
     }

@@ -22,7 +22,7 @@ impl Merge for Model {
     }
 }
 
-/// Adds the list. Whoever is held to it is reported, and refused where policy says so.
+/// Adds the list. A connection of a process that it applies to is reported, and refused if the policy says so.
 pub(super) fn compile(bypass: &Bypass, compilation: &mut Compilation<'_>) -> Result<(), CompileError> {
     if bypass.models.is_empty() {
         return Ok(());

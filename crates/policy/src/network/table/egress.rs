@@ -115,7 +115,7 @@ fn add_list(
                     for address in compilation.resolve(server.rule, name) {
                         ranges.say(Cidr::host(address), ports, &statement);
                     }
-                    // What others were told allows nothing.
+                    // DNS answers to other processes allow nothing.
                     if stance == Stance::Deny {
                         for address in compilation.follow(server.rule, name) {
                             ranges.say(Cidr::host(address), ports, &statement);

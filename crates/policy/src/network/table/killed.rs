@@ -13,10 +13,10 @@ use crate::{Mode, Policy, RuleAction, ServerPolicy, network::OnBypass};
 /// Name of its rule in events.
 const NAME: &str = "kill_switch";
 
-/// The policy by which addresses are refused, with everything enforced, while `kills` hold.
+/// Returns the policy by which addresses are refused while `kills` apply, with everything enforced.
 ///
-/// With the host, all declared remote servers are refused to agents. What the policy itself only observes is only
-/// reported.
+/// If the host is stopped, all declared remote servers are refused to agents. What the policy itself only observes is
+/// only reported.
 pub fn under(policy: &Policy, kills: &Kills) -> Policy {
     let mut policy = policy.clone();
     if policy.mode == Mode::Observe || !policy.network.enforce {

@@ -1,4 +1,4 @@
-//! Folds what rules say about ranges into what holds for each range, its own ports included.
+//! Merging of the statements of all rules about ranges into the result for each range, including its ports.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::Cidr;
 
 /// The statements of rules about one range and port. Merging is commutative, associative and idempotent.
 pub(super) trait Merge: Clone + Default {
-    /// Adds what `other` says.
+    /// Adds the statements of `other`.
     fn merge(&mut self, other: &Self);
 }
 

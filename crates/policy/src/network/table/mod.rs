@@ -1,6 +1,6 @@
 //! Compiles rules and resolved names into the entries the kernel looks up.
 //!
-//! A longest-prefix look-up answers with one entry, so each entry holds what every rule around it says.
+//! A longest-prefix look-up returns one entry, so each entry contains the results of all rules for enclosing ranges.
 
 mod bypass;
 mod egress;
@@ -35,7 +35,7 @@ pub const LIST_HOST: u32 = 0;
 pub const LIST_PENDING: u32 = 1;
 /// List number of what refuses everything, for the servers of sessions that a person stopped.
 pub const LIST_KILLED: u32 = u32::MAX;
-/// List number of what goes round the proxy, for the processes of sessions that have one.
+/// List number for connections that bypass the proxy, for the processes of sessions that have one.
 pub const LIST_PROXIED: u32 = u32::MAX - 1;
 /// First number of a server's own egress list.
 pub const LIST_FIRST_SERVER: u32 = 2;
@@ -61,7 +61,7 @@ pub struct Tables {
     pub rules: BTreeMap<u32, RuleInfo>,
     /// List numbers of the servers whose process tree is restricted.
     pub egress: BTreeMap<ServerId, u32>,
-    /// Names without an address: what rules say of them holds for nothing yet.
+    /// Names without an address: their rules have no effect yet.
     pub unresolved: BTreeSet<HostName>,
 }
 
@@ -78,7 +78,7 @@ pub struct RangeEntry {
 /// [`LIST_PROXIED`] `watch` too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TableVerdict {
-    /// Refused for every process the list holds for.
+    /// Refused for every process that the list applies to.
     pub deny_host: u32,
     /// Refused for agents and their descendants.
     pub deny_agents: u32,
@@ -86,14 +86,14 @@ pub struct TableVerdict {
     pub watch: u32,
 }
 
-/// The rule behind a rule number.
+/// The rule with a rule number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleInfo {
     /// Name in events: as configured, a server's id, or `ID.egress`.
     pub name: String,
     /// The kind of the rule, with its source.
     pub kind: RuleKind,
-    /// Names behind its resolved addresses; the first where several share one.
+    /// Names of its resolved addresses; the first one, if several share an address.
     pub remote_names: BTreeMap<IpAddr, HostName>,
 }
 
@@ -265,7 +265,8 @@ impl<'a> Compilation<'a> {
         self.name(rule, name, self.resolved.addresses(name).collect())
     }
 
-    /// Addresses of a name that `rule` refuses which only other processes were told. They hold for agents and servers.
+    /// Returns addresses of a name that `rule` refuses which are only in DNS answers to other processes. They apply to
+    /// agents and servers.
     fn follow(&mut self, rule: u32, name: &HostName) -> impl Iterator<Item = IpAddr> + use<'a> {
         let followed = self.resolved.followed(name).map(|(address, _)| address);
         let addresses = followed
@@ -317,7 +318,7 @@ impl<'a> Compilation<'a> {
         within(table, needed, MAX_ENTRIES)
     }
 
-    /// The number of a port set; 0 for an empty one.
+    /// Returns the number of a port set; 0 for an empty one.
     fn port_set(&mut self, set: Vec<(u16, TableVerdict)>) -> Result<u32, CompileError> {
         if set.is_empty() {
             return Ok(0);

@@ -1,4 +1,4 @@
-//! Connections that were open before the rules: which rule refuses one by now.
+//! Connections that were opened before the rules, and the rule that now refuses one.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -31,7 +31,7 @@ impl Tables {
     }
 }
 
-/// The IPv4 address that is reached through a translator (`64:ff9b::/96`) or a relay (`2002::/16`).
+/// Returns the IPv4 address behind that of a translator (`64:ff9b::/96`) or a relay (`2002::/16`).
 fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else { return None };
     let [a, b, c, d, e, f, g, h] = address.segments();

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Addresses of names: those that the agent itself was told, and those that it saw others being told. IPv4-mapped
+/// Addresses of names: those that the daemon resolved itself, and those in DNS answers to other processes. IPv4-mapped
 /// addresses are kept as IPv4.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResolvedNames {
@@ -22,7 +22,7 @@ pub struct ResolvedNames {
 }
 
 impl ResolvedNames {
-    /// Nothing resolved yet.
+    /// Returns an empty set.
     pub const fn new() -> Self {
         Self {
             own: BTreeMap::new(),
@@ -30,7 +30,7 @@ impl ResolvedNames {
         }
     }
 
-    /// The same with other followed addresses.
+    /// Returns the same with other followed addresses.
     #[must_use]
     pub fn with_followed(self, followed: Sightings) -> Self {
         Self { followed, ..self }
@@ -44,19 +44,19 @@ impl ResolvedNames {
             .extend(addresses.into_iter().map(|address| address.to_canonical()));
     }
 
-    /// Every name with an address that the agent itself was told.
+    /// Returns every name with each address that the daemon resolved itself.
     pub fn iter(&self) -> impl Iterator<Item = (&HostName, IpAddr)> {
         self.own
             .iter()
             .flat_map(|(name, addresses)| std::iter::repeat(name).zip(addresses.iter().copied()))
     }
 
-    /// Addresses of `name` that the agent itself was told, in order; none where it has not been resolved.
+    /// Returns the addresses of `name` that the daemon resolved itself, in order; none if it has not been resolved.
     pub fn addresses<'a>(&'a self, name: &HostName) -> impl Iterator<Item = IpAddr> + use<'a> {
         self.own.get(name).into_iter().flatten().copied()
     }
 
-    /// Addresses of `name` that only others were told, in order.
+    /// Returns the addresses of `name` that are only in answers to other processes, in order.
     pub fn followed<'a>(&'a self, name: &HostName) -> impl Iterator<Item = (IpAddr, Sighting)> + use<'a> {
         let own = self.own.get(name);
         let followed = self.followed.get(name).into_iter().flatten();
@@ -65,14 +65,14 @@ impl ResolvedNames {
             .map(|(address, sighting)| (*address, *sighting))
     }
 
-    /// Every address that is followed.
+    /// Returns every followed address.
     pub const fn sightings(&self) -> &Sightings {
         &self.followed
     }
 }
 
-/// Addresses that no followed name refuses: what the agent itself was told of names that the policy means to be
-/// reached, and the single addresses that a server may reach.
+/// Returns the addresses that no followed name refuses: those that the daemon itself resolved for names that the policy
+/// allows, and the single addresses that a server may reach.
 pub(super) fn spared(policy: &Policy, resolved: &ResolvedNames) -> BTreeSet<IpAddr> {
     let refusing = refusing_names(policy);
     let names = names(policy);
@@ -88,7 +88,7 @@ pub(super) fn spared(policy: &Policy, resolved: &ResolvedNames) -> BTreeSet<IpAd
     meant.chain(single).collect()
 }
 
-/// Every name `policy` needs resolved.
+/// Returns every name that `policy` needs resolved.
 pub fn names(policy: &Policy) -> BTreeSet<HostName> {
     let rules = policy.network.rules.iter().flat_map(|rule| &rule.hosts);
     let servers = policy.servers.iter().filter_map(remote_name);
@@ -103,7 +103,7 @@ pub fn names(policy: &Policy) -> BTreeSet<HostName> {
         .collect()
 }
 
-/// The names among [`names`] that something is refused by: without an address, nothing is.
+/// Returns those of [`names`] by which something is refused: without an address, nothing is.
 pub fn refusing_names(policy: &Policy) -> BTreeSet<HostName> {
     let rules = policy.network.rules.iter();
     let rules = rules

@@ -1,4 +1,5 @@
-//! Addresses that only other processes were told: they refuse, for agents and servers, and do nothing else.
+//! Addresses that are only in DNS answers to other processes: they are refused, for agents and servers, with no other
+//! effect.
 
 use mcpmon_model::Timestamp;
 use proptest::{collection::vec, prelude::*, sample::select};
