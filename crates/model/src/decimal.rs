@@ -21,15 +21,15 @@ pub struct ParseDecimalError;
 const FARTHEST: i64 = 1 << 40;
 /// From 10 to the power of this on, readers differ, or read infinity.
 const LARGEST_POWER: i64 = 308;
-/// Zeros that a number is shown with before it is shown with an exponent.
+/// Most zeros with which a number is shown before it is shown with an exponent.
 const MAX_ZEROS: i64 = 20;
-/// Digits that are shown.
+/// Most digits that are shown.
 const MAX_SHOWN: usize = 40;
 
 impl Decimal {
-    /// The number a double is written as; `None` where it is infinite or no number.
+    /// Returns the number as which a double is written; `None` if it is infinite or not a number.
     pub fn of_double(number: f64) -> Option<Self> {
-        // Written in the fewest digits that lead back to it: `0.1` is a tenth.
+        // It is written with the fewest digits that convert back to it: `0.1` is a tenth.
         number.is_finite().then(|| number.to_string().parse().ok())?
     }
 
@@ -38,7 +38,7 @@ impl Decimal {
         self.point > LARGEST_POWER
     }
 
-    /// The number times ten to the power of `exponent`.
+    /// Returns the number times ten to the power of `exponent`.
     #[must_use]
     pub fn scaled(mut self, exponent: i64) -> Self {
         if !self.digits.is_empty() {
@@ -47,7 +47,7 @@ impl Decimal {
         self
     }
 
-    /// The same with the other sign.
+    /// Returns the number with the other sign.
     #[must_use]
     pub fn negated(mut self) -> Self {
         self.is_negative = !self.is_negative && !self.digits.is_empty();
@@ -151,7 +151,7 @@ impl PartialOrd for Decimal {
 }
 
 impl fmt::Display for Decimal {
-    /// Plainly where that is short, else with an exponent; of very many digits the first.
+    /// Writes the number plainly if that is short, else with an exponent; of very many digits only the first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.is_negative { "-" } else { "" };
         let count = length(&self.digits);

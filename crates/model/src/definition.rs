@@ -29,7 +29,7 @@ pub enum DefinitionKind {
 }
 
 impl DefinitionKind {
-    /// The name used in events and texts.
+    /// Returns the name used in events and texts.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -83,9 +83,9 @@ pub struct DefinitionRecord {
     pub key: DefinitionKey,
     /// As the server listed it last.
     pub seen: Definition,
-    /// As it was accepted; `None` while it is not.
+    /// The accepted version; `None` if there is none.
     pub pinned: Option<Definition>,
-    /// The user who approved the pinned version; `None` if it was trusted on first sight.
+    /// The user who approved the pinned version; `None` if it was trusted on first use.
     pub approved_by: Option<String>,
     /// The time it was first listed.
     pub first_seen: Timestamp,
@@ -99,7 +99,7 @@ pub struct DefinitionRecord {
 }
 
 impl DefinitionRecord {
-    /// Keeps one text where what is listed is what is pinned.
+    /// Shares the text between the listed and the pinned version if they are equal.
     pub fn share(&mut self) {
         if let Some(pinned) = self
             .pinned
@@ -110,7 +110,7 @@ impl DefinitionRecord {
         }
     }
 
-    /// Returns whether what is listed differs from what is pinned.
+    /// Returns whether the listed version differs from the pinned one.
     pub fn is_changed(&self) -> bool {
         self.pinned
             .as_ref()

@@ -20,17 +20,17 @@ impl Digest {
         Self(bytes)
     }
 
-    /// The digest of `bytes`.
+    /// Returns the digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
-    /// The 32 bytes.
+    /// Returns the 32 bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The first `digits` hexadecimal digits, for tables.
+    /// Returns the first `digits` hexadecimal digits, for tables.
     pub fn short(&self, digits: usize) -> String {
         self.hex().chars().take(digits).collect()
     }

@@ -28,7 +28,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// One of a built-in rule that alone finds what it finds: its id is the name of that.
+    /// Returns a finding of a built-in rule whose pattern has the same name as the rule.
     pub fn built_in(
         rule: &str,
         category: Category,
@@ -49,7 +49,7 @@ impl Finding {
     }
 }
 
-/// Rules beside those over texts, each of which alone finds what it finds.
+/// Built-in rules other than those over texts; each has its own pattern of the same name.
 pub const BUILT_IN: [&str; 52] = [
     "asks_for_credentials",
     "atlassian_token",
@@ -152,7 +152,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// The name used in configuration, events and filters.
+    /// Returns the name used in configuration, events and filters.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CredentialTheft => "credential_theft",

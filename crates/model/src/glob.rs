@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 pub struct NameGlob(String);
 
 impl NameGlob {
-    /// Takes `pattern` as it is.
+    /// Builds a glob from `pattern`, which is used as it is.
     pub fn new(pattern: impl Into<String>) -> Self {
         Self(pattern.into())
     }
 
-    /// The pattern.
+    /// Returns the pattern.
     pub fn as_str(&self) -> &str {
         &self.0
     }

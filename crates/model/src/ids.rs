@@ -22,8 +22,8 @@ impl fmt::Display for EventId {
 
 /// Name of an MCP server, as configured or derived from its launch.
 ///
-/// 1 to 128 characters, none of them white space or control characters, so that an id can neither
-/// break a table nor forge a log line. Every event has one: copies share the text.
+/// 1 to 128 characters, without white space and control characters, so that an id can neither break a table nor forge a
+/// log line. Every event has one: copies share the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(Arc<str>);
 
@@ -73,7 +73,7 @@ impl ServerId {
         }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -84,8 +84,8 @@ impl ServerId {
     }
 }
 
-/// The one spelling of the many that name one package, as PEP 503 has it: in lower case, each run of `-`, `_`
-/// and `.` a single `-`. The module `mcp_server_time` and the command `mcp-server-time` are one server.
+/// Returns the one spelling of all names for one package, as in PEP 503: in lower case, with each run of `-`, `_` and
+/// `.` as a single `-`. The module `mcp_server_time` and the command `mcp-server-time` are one server.
 pub fn one_spelling(name: &str) -> String {
     let mut spelled = String::with_capacity(name.len());
     for c in name.chars() {
@@ -98,7 +98,7 @@ pub fn one_spelling(name: &str) -> String {
     spelled
 }
 
-/// Zero-width, bidirectional and tag characters: an id with one looks like another id.
+/// Returns whether a character is a zero-width, bidirectional or tag character: an id with one looks like another id.
 const fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
@@ -139,7 +139,7 @@ pub struct PinKey {
     pub uid: u32,
 }
 
-/// Digits that tell the root of a session, at the end of its id.
+/// Digits that identify the root of a session, at the end of its id.
 pub const SESSION_ROOT: usize = 12;
 
 /// Name of an agent session. Copies share the text.
@@ -152,23 +152,23 @@ impl SessionId {
         Self(text.into())
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns whether both are one session: a name in front of what tells its root only makes it readable.
+    /// Returns whether both are one session: a name before the digits of its root only makes the id readable.
     pub fn is_of_same_root(&self, other: &Self) -> bool {
         self == other || self.root().is_some_and(|root| other.root() == Some(root))
     }
 
-    /// The key under which data of a session is kept, so that a process cannot leave its data behind by
-    /// taking another name: all names of one session have the same key.
+    /// Returns the key under which data of a session is kept: all names of one session have the same key, so that a
+    /// process cannot leave its data behind by choosing another name.
     pub fn key(&self) -> Self {
         self.root().map_or_else(|| self.clone(), Self::new)
     }
 
-    /// Returns whether this is the name in front of what tells its root.
+    /// Returns whether this is the name before the digits of its root.
     pub fn is_called(&self, name: &str) -> bool {
         let in_front = self
             .root()

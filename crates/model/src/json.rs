@@ -19,22 +19,22 @@ impl<'a> RawJson<'a> {
         serde_json::Value::from(text).to_string()
     }
 
-    /// The text.
+    /// Returns the text.
     pub const fn as_str(self) -> &'a str {
         self.0
     }
 
-    /// The members of an object, in its order, names unescaped; none where it is no object.
+    /// Returns the members of an object, in order, with unescaped names; none if it is no object.
     pub fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Self)> {
         members(self.0).map(|(name, value)| (name, Self(value)))
     }
 
-    /// The items of a list, in its order; none where it is no list.
+    /// Returns the items of a list, in order; none if it is no list.
     pub fn items(self) -> impl Iterator<Item = Self> {
         items(self.0).map(Self)
     }
 
-    /// The member `name`. Where it is there twice, the last one counts, as for every parser of the SDKs.
+    /// Returns the member `name`. If it occurs twice, the last one counts, as for every parser of the SDKs.
     #[must_use]
     pub fn member(self, name: &str) -> Option<Self> {
         self.members()

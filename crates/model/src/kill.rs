@@ -1,4 +1,4 @@
-//! The kill switch: what a person stopped, whatever the policy says.
+//! The kill switch: what a person has stopped, whatever the policy.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{SessionId, Timestamp};
 
-/// Most sessions that are stopped at a time; one more is an error where it is set.
+/// Most sessions that are stopped at a time; stopping one more is an error.
 pub const MAX_KILLED_SESSIONS: u32 = 1024;
 
 /// Everything that is stopped.
@@ -22,16 +22,17 @@ pub struct Kills {
 /// A stop by the kill switch: the user who ordered it, and the time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kill {
-    /// A person, as events name one.
+    /// The person, as in events.
     pub by: String,
     /// The time of the order.
     pub at: Timestamp,
 }
 
 impl Kills {
-    /// By whom the calls of `session` are stopped; those of no session where it is `None`.
+    /// Returns the stop that applies to the calls of `session`, or of no session if it is `None`.
     ///
-    /// The kernel sense knows a session by its root alone, wrappers know it by a name too: one root is one session.
+    /// The kernel sensor knows a session by its root only, and wrappers know it by a name too: ids of one root are one
+    /// session.
     pub fn of(&self, session: Option<&SessionId>) -> Option<&Kill> {
         let of_session = || {
             let session = session?;

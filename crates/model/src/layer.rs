@@ -23,7 +23,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// The name used in events and in the store.
+    /// Returns the name used in events and in the store.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",

@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::{Digest, ParseDigestError};
 
-/// Every file of a package and of the packages it depends on, by path relative to where they are
-/// installed.
+/// Every file of a package and of the packages that it depends on, by path relative to the directory of installation.
 ///
 /// Directories are not listed: an empty one changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,9 +20,9 @@ pub enum ManifestEntry {
         /// Digest of its content.
         digest: Digest,
     },
-    /// A symbolic link, by its target as it is written.
+    /// A symbolic link, by its target as written.
     Link(Vec<u8>),
-    /// A socket, pipe or device: it has no content to compare.
+    /// A socket, pipe or device, which has no content to compare.
     Special(SpecialFile),
 }
 
@@ -87,25 +86,25 @@ impl Manifest {
         self.0.is_empty()
     }
 
-    /// The escaped paths, in order.
+    /// Returns the escaped paths, in order.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// The escaped paths with their entries, in order.
+    /// Returns the escaped paths with their entries, in order.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &ManifestEntry)> {
         self.0.iter().map(|(path, entry)| (path.as_str(), entry))
     }
 
-    /// The digest of the encoded manifest: equal exactly where path, mode, kind and content of every
+    /// Returns the digest of the encoded manifest: it is equal if and only if path, mode, kind and content of every
     /// entry are equal.
     pub fn digest(&self) -> Digest {
         Digest::of(self.encode().as_bytes())
     }
 
-    /// One line per entry: path, mode, kind, and digest or target, separated by tabs.
+    /// Encodes the manifest: one line per entry with path, mode, kind, and digest or target, separated by tabs.
     ///
-    /// Everything but printable ASCII is escaped, so no name can forge a field, a line or a terminal sequence.
+    /// Everything except printable ASCII is escaped, so that no name can forge a field, a line or a terminal sequence.
     pub fn encode(&self) -> String {
         self.0.iter().fold(
             String::with_capacity(self.0.len() * 128),

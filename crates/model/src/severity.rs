@@ -37,7 +37,7 @@ pub enum Action {
 }
 
 impl Severity {
-    /// The name used in configuration, events and filters.
+    /// Returns the name used in configuration, events and filters.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Info => "info",
@@ -50,7 +50,7 @@ impl Severity {
 }
 
 impl Action {
-    /// The name used in configuration, events and filters.
+    /// Returns the name used in configuration, events and filters.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Time passed since `earlier`; zero where the clock went back.
+    /// Returns the time since `earlier`; zero if the clock was set back.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0).try_into().unwrap_or(0))
     }

@@ -68,7 +68,7 @@ pub enum PinPart {
 }
 
 impl PinPart {
-    /// The name used in events and listings.
+    /// Returns the name used in events and listings.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Executable => "executable",
@@ -79,7 +79,7 @@ impl PinPart {
     }
 }
 
-/// One field of a definition that is not what it was.
+/// A changed field of a definition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldChange {
     /// JSON path of the field.
