@@ -38,7 +38,7 @@ impl Lines {
         }
     }
 
-    /// The next line that ends in `chunk`, which is left with what follows it; `None` once the chunk is used up.
+    /// Returns the next line that ends in `chunk`, and leaves the rest in `chunk`; `None` once the chunk is used up.
     pub fn next<'s, 'c: 's>(&'s mut self, chunk: &mut &'c [u8]) -> Option<LineOutcome<'s>> {
         self.forget_returned();
         let Some(end) = memchr::memchr(b'\n', chunk) else {
@@ -71,12 +71,12 @@ impl Lines {
         (!self.partial.is_empty()).then_some(LineOutcome::Whole(&self.partial))
     }
 
-    /// The longest line.
+    /// Returns the limit of a line, bytes.
     pub const fn max(&self) -> usize {
         self.max
     }
 
-    /// Returns the number of bytes of a line that wait for its end.
+    /// Returns the bytes of the unfinished line.
     pub const fn held(&self) -> usize {
         if self.returned { 0 } else { self.partial.len() }
     }
@@ -117,7 +117,7 @@ impl Lines {
     }
 }
 
-/// A line without its terminator, `\n` or `\r\n`.
+/// Returns a line without its terminator, `\n` or `\r\n`.
 pub fn content(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)

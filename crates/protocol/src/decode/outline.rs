@@ -1,5 +1,5 @@
-//! Outlines of messages that cannot be read, because they are too long to be kept or no strict JSON: whose answer is
-//! waited for can be told all the same.
+//! Outlines of messages that cannot be read, because they are too long to keep or no strict JSON. An outline is enough
+//! to find the request that a message answers.
 
 use std::borrow::Cow;
 
@@ -16,15 +16,15 @@ const CAPACITY: usize = 256;
 /// The apparent kind of an unread message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageOutline {
-    /// Its id, where it is one object that calls itself JSON-RPC and has one id, however names are read.
+    /// Its id, if it is one object with the version of JSON-RPC and exactly one id, in any reading of names.
     pub id: Option<RequestId>,
     /// True if it has a method: it is a request, or a notification.
     pub has_method: bool,
 }
 
 impl MessageOutline {
-    /// The outline of a whole text. One with more in it than an object could be a log line that quotes a message: it has
-    /// no id.
+    /// Returns the outline of a whole text. A text with anything besides one object could be a log line that quotes a
+    /// message, so it has no id.
     pub fn of(text: &[u8]) -> Self {
         let text = text.trim_ascii();
         let mut skim = Skim {
@@ -35,18 +35,18 @@ impl MessageOutline {
         skim.finish()
     }
 
-    /// The id of the request that it answers, if it is an answer.
+    /// Returns the id of the request that it answers, if it is an answer.
     pub fn answered(&self) -> Option<&RequestId> {
         self.id.as_ref().filter(|_| !self.has_method)
     }
 
-    /// The id of the request that it is, if it is one.
+    /// Returns the id of the request, if it is one.
     pub fn asked(&self) -> Option<&RequestId> {
         self.id.as_ref().filter(|_| self.has_method)
     }
 }
 
-/// Follows a message byte by byte, and keeps nothing but short things at its top level.
+/// Reads a message byte by byte, and keeps only short values at its top level.
 #[derive(Debug, Default)]
 pub struct Skim {
     depth: usize,
@@ -54,11 +54,11 @@ pub struct Skim {
     escaped: bool,
     /// An object or array began.
     has_begun: bool,
-    /// There is more than one object or array, or none.
+    /// True if there is more than one object or array, or none.
     is_ambiguous: bool,
     /// The bytes since the last comma or colon at the top level.
     token: Vec<u8>,
-    /// The name whose value is being read.
+    /// The name of the current value.
     name: Option<Vec<u8>>,
     ids: Vec<Option<RequestId>>,
     has_version: bool,
@@ -73,7 +73,7 @@ impl Skim {
         }
     }
 
-    /// The outline of what was pushed.
+    /// Returns the outline of the bytes read so far.
     pub fn finish(mut self) -> MessageOutline {
         let is_message = self.depth == 0 && !self.is_ambiguous && self.has_version;
         let id = match (self.ids.pop(), self.ids.is_empty()) {
@@ -141,7 +141,7 @@ impl Skim {
     }
 }
 
-/// A name as it reads; empty where it is none.
+/// Returns a decoded name; empty if it is no string.
 fn name_of(literal: &[u8]) -> String {
     let mut scanner = Scanner::new(0);
     let scan = scanner.scan(literal, LoneSurrogate::Replace).ok();

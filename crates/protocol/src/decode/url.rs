@@ -9,7 +9,7 @@ pub struct Url<'u> {
 }
 
 impl<'u> Url<'u> {
-    /// `None` where it is none, or where readers differ on which part of it is the host.
+    /// Splits a URL. Returns `None` if it has no scheme or host, or if parsers disagree about which part is the host.
     pub fn read(url: &'u str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -27,12 +27,12 @@ impl<'u> Url<'u> {
         matches!((self.origin(), other.origin()), (Some(this), Some(other)) if this == other)
     }
 
-    /// Scheme, host and port as they are written.
+    /// Returns scheme, host and port as written.
     pub fn base(self) -> String {
         format!("{}://{}", self.scheme, self.authority)
     }
 
-    /// Its path, which can be empty.
+    /// Returns the path, which can be empty.
     pub fn path(self) -> &'u str {
         split_query(self.rest).0
     }
@@ -79,7 +79,7 @@ impl<'u> Url<'u> {
         self.is_beside(url).then(|| url.rest.to_owned())
     }
 
-    /// A reference without scheme and authority, put under the path.
+    /// Resolves a reference that has neither scheme nor authority.
     fn under(self, reference: &str) -> String {
         let path = self.path();
         match reference.as_bytes().first() {
@@ -98,13 +98,13 @@ fn is_scheme(text: &str) -> bool {
     text.eq_ignore_ascii_case("http") || text.eq_ignore_ascii_case("https")
 }
 
-/// A path, and its query with the question mark.
+/// Splits a text into the path, and the query with its question mark.
 fn split_query(text: &str) -> (&str, &str) {
     let at = text.find('?').unwrap_or(text.len());
     text.split_at(at)
 }
 
-/// A path without dots, however they are written.
+/// Removes `.` and `..` segments, percent-encoded ones too.
 fn without_dots(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut ends_open = false;

@@ -7,19 +7,19 @@ use crate::decode::{
     jsonrpc::{Envelope, Payload},
 };
 
-/// The tools that the messages in a body call, as far as they can be read. Nothing is decided by it.
+/// Returns the tools that the messages in a body call, as far as they can be read. No decision depends on it.
 pub(super) fn called(limits: DecodeLimits, body: &[u8]) -> Vec<String> {
     calls(limits, body).tools
 }
 
-/// Tools that are called, and the revision that this is said in, if a message tells it.
+/// Called tools, and the protocol revision, if a message gives it.
 #[derive(Debug, Default)]
 pub(super) struct CalledTools {
     pub(super) tools: Vec<String>,
     pub(super) version: Option<String>,
 }
 
-/// The same, with what is to be known to ask the server about them.
+/// Returns the called tools, with the revision that is needed to ask the server about them.
 pub(super) fn calls(limits: DecodeLimits, body: &[u8]) -> CalledTools {
     let mut scanner = Scanner::new(limits.max_depth);
     let Ok(scan) = scanner.scan(body, LoneSurrogate::Refuse) else {

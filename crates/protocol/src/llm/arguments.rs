@@ -21,10 +21,10 @@ pub(super) enum Arguments<'t> {
 }
 
 impl<'t> Arguments<'t> {
-    /// Reads what may be nothing.
+    /// Reads a text that may be empty.
     ///
     /// # Errors
-    /// Returns an error if it is more than mcpmon reads, but not than others can.
+    /// Returns an error if the text is nested too deeply for mcpmon, but perhaps not for other readers.
     pub(super) fn read(text: &'t str) -> Result<Self, LlmFault> {
         match text.trim().is_empty() {
             true => Ok(Self::Absent),
@@ -32,10 +32,10 @@ impl<'t> Arguments<'t> {
         }
     }
 
-    /// Reads what is to be JSON.
+    /// Reads a text that should be JSON.
     ///
     /// # Errors
-    /// As for [`Self::read`].
+    /// Returns an error as [`Self::read`] does.
     pub(super) fn json(text: &'t str) -> Result<Self, LlmFault> {
         match Scanner::new(DEEPEST).scan(text.as_bytes(), LoneSurrogate::Replace) {
             Ok(scan) if scan.doubt < Doubt::Surrogate => Ok(Self::Exact(text)),
@@ -80,10 +80,10 @@ impl<'t> Arguments<'t> {
     }
 }
 
-/// A text of arguments as [`canonical`] writes it.
+/// Returns the text of arguments as [`canonical`] writes it.
 ///
 /// # Errors
-/// Returns an error if it is no JSON.
+/// Returns an error if the text is no JSON.
 pub(super) fn spelled(text: &str) -> Result<String, LlmFault> {
     let mut scanner = Scanner::new(DEEPEST);
     let scan = scanner.scan(text.as_bytes(), LoneSurrogate::Replace);

@@ -1,4 +1,4 @@
-//! Dialects: the things that each API to models does in its own way, and the table of all of them.
+//! Dialects: the behaviour in which the APIs to models differ, and the table of all of them.
 
 use mcpmon_model::Dialect;
 
@@ -13,17 +13,17 @@ pub(super) trait LlmApi: Sync {
     /// Returns the purpose of a request to this endpoint, if it is one of this API's.
     fn route(&self, endpoint: &Endpoint<'_>) -> Option<RequestRoute>;
 
-    /// Returns whether the endpoint is one whose request has texts and whose answer can carry no call. It is asked
-    /// after no API knew a route.
+    /// Returns whether the endpoint is one whose request has texts and whose answer can contain no call. It is called
+    /// if no API has a route.
     fn takes_texts(&self, _endpoint: &Endpoint<'_>) -> bool {
         false
     }
 
-    /// Returns the certainty that a body whose path is unknown is a request of this API. It is asked in the order of
-    /// the table.
+    /// Returns how certain it is that a body with an unknown path is a request of this API. It is called in the order
+    /// of the table.
     fn shape(&self, members: &RequestMembers<'_>) -> BodyShape;
 
-    /// Returns whether the response is to come as a stream, by the member `stream` of the request.
+    /// Returns whether the response is to be a stream, by the member `stream` of the request.
     fn asks_for_stream(&self, stream: Option<Value<'_>>) -> bool {
         stream.is_some_and(Value::is_true)
     }
@@ -39,7 +39,7 @@ pub(super) trait LlmApi: Sync {
     /// Begins to read a stream.
     fn stream(&self, limits: HoldLimits) -> Box<dyn Stream>;
 
-    /// Filters a whole body; `None` if it stays as it is.
+    /// Filters a whole body. Returns `None` if it is unchanged.
     fn whole(&self, body: &[u8], judge: &mut dyn ContentJudge) -> Result<Option<Vec<u8>>, LlmFault>;
 
     /// Writes the body of an error answer with this status, around a message that is quoted already.

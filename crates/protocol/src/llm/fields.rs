@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use super::ApiViolation;
 use crate::decode::json::{Value, ValueKind};
 
-/// The members with these names; `None` where one is missing or `null`.
+/// Returns the members with these names; `None` for one that is missing or `null`.
 ///
 /// # Errors
-/// Returns an error if it is no object, or has a name that some readers take for one of these although it is
-/// spelled otherwise.
+/// Returns an error if the value is no object, or has a name in another spelling that some readers take for one of
+/// these.
 pub(super) fn fields<'t, const N: usize>(
     object: Value<'t>,
     names: [&str; N],
@@ -32,13 +32,13 @@ pub(super) fn text(value: Option<Value<'_>>) -> Result<Cow<'_, str>, ApiViolatio
     })
 }
 
-/// A number that counts something.
+/// Returns a number that is an index or a count.
 pub(super) fn count(value: Option<Value<'_>>) -> Result<Option<u64>, ApiViolation> {
     let read = |value: Value<'_>| value.text().parse().ok().ok_or(ApiViolation("an index is none"));
     value.map(read).transpose()
 }
 
-/// The items of an array; none where there is no array.
+/// Returns the items of an array; none if there is no array.
 pub(super) fn items<'t>(value: Option<Value<'t>>) -> Result<impl Iterator<Item = Value<'t>>, ApiViolation> {
     match value {
         Some(value) if value.kind() != ValueKind::Array => {

@@ -22,9 +22,9 @@ impl Framing {
     /// stream or for a whole response. A Gemini stream that was not requested as events is one JSON text, and
     /// so not a stream here.
     ///
-    /// SDKs read what they asked for, whatever the content type says; others go by the content type. So both
-    /// have to agree, or the text is read in a way in which neither finds a call that the other does not: a
-    /// strict JSON text has no event in it.
+    /// Some SDKs read what they requested, whatever the content type; others follow the content type. So both have to
+    /// agree, or the text is read in a way in which neither finds a call that the other does not: a strict JSON text
+    /// contains no event.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Objects and arrays with some of what is in them written anew; all else stays as it was written.
+//! Objects and arrays of which some members or items are rewritten; the rest stays as it was written.
 
 use crate::decode::json::{Member, Value, quote_into};
 
@@ -13,7 +13,7 @@ pub(super) enum MemberEdit {
     Set(String),
 }
 
-/// An object with its members changed.
+/// Returns an object with its members changed.
 pub(super) fn object<'t>(object: Value<'t>, mut change: impl FnMut(Member<'t>) -> MemberEdit) -> String {
     let (text, offset) = (object.text(), object.range().start);
     let mut out = "{".to_owned();
@@ -33,7 +33,7 @@ pub(super) fn object<'t>(object: Value<'t>, mut change: impl FnMut(Member<'t>) -
     out
 }
 
-/// An array with its items changed.
+/// Returns an array with its items changed.
 pub(super) fn array<'t>(array: Value<'t>, mut change: impl FnMut(usize, Value<'t>) -> MemberEdit) -> String {
     let mut out = "[".to_owned();
     for (at, item) in array.items().enumerate() {
@@ -53,7 +53,7 @@ pub(super) fn array<'t>(array: Value<'t>, mut change: impl FnMut(usize, Value<'t
     out
 }
 
-/// An object with one more member; its name is as it is written between the quotes.
+/// Returns an object with one more member; its name is given as written between the quotes.
 pub(super) fn with_member(mut object: String, name: &str, value: &str) -> String {
     object.pop();
     separate(&mut object, '{');
@@ -65,7 +65,7 @@ pub(super) fn with_member(mut object: String, name: &str, value: &str) -> String
     object
 }
 
-/// A text as a JSON string.
+/// Returns a text as a JSON string.
 pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quote_into(text, &mut quoted);

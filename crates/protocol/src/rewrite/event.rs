@@ -8,7 +8,7 @@ pub fn event_with_data(raw: &[u8], json: &str, out: &mut Vec<u8>) {
     anew(raw, Some(json), out);
 }
 
-/// Appends what is known of the event `raw`, which has no data, or none in it: a comment, if nothing is.
+/// Appends the known fields of the event `raw`, which has no data or empty data; a comment, if it has none.
 pub fn silent_event(raw: &[u8], out: &mut Vec<u8>) {
     let mut lines = raw.split(|byte| matches!(byte, b'\n' | b'\r'));
     let has_data = lines.any(|line| SseField::of(line) == Some(SseField::Data));
@@ -40,7 +40,7 @@ fn anew(raw: &[u8], mut data: Option<&str>, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Appends an event that says nothing but `json`.
+/// Appends an event that has only `json` as its data.
 pub fn event(json: &str, out: &mut Vec<u8>) {
     write_data(json, out);
     out.push(b'\n');

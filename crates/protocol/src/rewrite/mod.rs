@@ -1,6 +1,6 @@
-//! Verdicts to bytes: answers that the protocol allows, lists without what is hidden.
+//! Verdicts in bytes: answers that the protocol allows, and lists without the hidden items.
 //!
-//! Only what a verdict changes is written anew; every other byte of a message stays, ids and numbers first of all.
+//! Only what a verdict changes is rewritten; every other byte of a message stays, above all ids and numbers.
 
 pub(crate) mod edit;
 mod event;

@@ -1,10 +1,11 @@
-//! Notices of our own: that a list shows something else by now.
+//! Notifications of mcpmon itself that a list has changed.
 
 use mcpmon_model::{ListKind, RequestId};
 
 use crate::decode::json::quote_into;
 
-/// The notification that a list changed; `stream` is the request by which the client asked for it, since 2026-07-28.
+/// Builds the notification that a list changed; `stream` is the request by which the client subscribed, since
+/// 2026-07-28.
 pub fn list_changed(kind: ListKind, stream: Option<&RequestId>) -> String {
     let list = match kind {
         ListKind::Tools => "tools",

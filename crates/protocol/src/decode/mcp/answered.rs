@@ -26,7 +26,7 @@ impl AnsweredRequests {
         }
     }
 
-    /// Returns whether none are remembered.
+    /// Returns whether no requests are remembered.
     pub(super) const fn is_none(&self) -> bool {
         self.max == 0
     }
@@ -42,7 +42,7 @@ impl AnsweredRequests {
         self.latest.push_back((id.clone(), at, request.clone()));
     }
 
-    /// The request with this id, if its answer can come again.
+    /// Returns the request with this id, if its answer can come again.
     pub(super) fn again(&self, id: &RequestId) -> Option<(Timestamp, PendingClientRequest)> {
         let (_, at, request) = self.latest.iter().find(|(known, ..)| known == id)?;
         Some((*at, request.clone()))

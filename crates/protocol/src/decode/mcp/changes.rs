@@ -9,7 +9,7 @@ use super::{
     Dialogue, ForwardEffect, Purpose,
 };
 
-/// Since 2026-07-28 the first notification of a stream, with what the server will tell on it.
+/// Since 2026-07-28 the first notification of a stream, with the lists whose changes the server will report on it.
 pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
 /// The channels on which a client receives list changes.
@@ -35,7 +35,8 @@ impl Changes {
 }
 
 impl Dialogue {
-    /// A stream is open as long as its request waits: so many requests, so many streams at most.
+    /// Notes an open stream. It is open while its request waits, so there are at most as many streams as waiting
+    /// requests.
     pub(super) fn opened(&mut self, id: RequestId, lists: BTreeSet<ListKind>) {
         let requests = &self.requests;
         let streams = &mut self.changes.streams;
@@ -43,7 +44,7 @@ impl Dialogue {
         if !requests.waits(&id) {
             return;
         }
-        // A call stays one, whatever its server says it is.
+        // A call stays a call, whatever its server claims.
         let may_stand = requests
             .value(&id)
             .is_some_and(|request| request.purpose == Purpose::Other);
@@ -53,12 +54,13 @@ impl Dialogue {
         streams.push((id, lists));
     }
 
-    /// On which streams the client is to hear that this list changed; `None` is the channel itself.
+    /// Returns the streams on which a change of this list is to be reported to the client; `None` is the channel
+    /// itself.
     pub fn listeners(&self, kind: ListKind) -> Vec<Option<RequestId>> {
-        // Templates are among the resources there.
+        // Changes of templates are reported as changes of resources.
         let kind = match kind {
             ListKind::Templates => ListKind::Resources,
-            // Nothing tells of their changes.
+            // There is no notification for their changes.
             ListKind::Skills => return Vec::new(),
             ListKind::Tools | ListKind::Prompts | ListKind::Resources => kind,
         };
@@ -76,7 +78,7 @@ impl Dialogue {
     }
 }
 
-/// The lists of whose changes a server of the earlier era tells: from the result of `initialize`.
+/// Returns the lists whose changes a server of the earlier era reports, from the result of `initialize`.
 pub(super) fn announced(result: Value<'_>) -> BTreeSet<ListKind> {
     let tells = |list: &str| {
         let capabilities = result.member("capabilities");

@@ -62,8 +62,7 @@ impl Dialogue {
         }
     }
 
-    /// Returns whether a request that waits asks the same: its sender has had no answer on the channel it
-    /// asked on.
+    /// Returns whether a waiting request is the same: its sender got no answer on the channel of the first one.
     fn is_repeated(&self, id: &RequestId, sequel: &ForwardEffect) -> bool {
         match (self.requests.value(id), sequel) {
             (Some(waiting), ForwardEffect::Answer(request)) => waiting.asks_like(request),
@@ -80,7 +79,7 @@ impl Dialogue {
     ) -> Result<DecodedMessage<'a>, InvalidMessage> {
         let params = Params::of(params);
         let (era, trace) = meta(params.meta);
-        // It exists in this era only, and a probe may tell no version.
+        // This method exists in this era only, and a probe may give no version.
         let era = if method == "server/discover" {
             Era::Stateless
         } else {
@@ -103,7 +102,7 @@ impl Dialogue {
         ))
     }
 
-    /// Returns the meaning of a request, and what is needed to read its answer.
+    /// Returns the meaning of a request, and the information for reading its answer.
     fn meaning<'a>(
         &self,
         method: &'a str,
@@ -249,7 +248,7 @@ fn notification<'a>(
     Ok(reading(envelope, era, trace, notice, sequel))
 }
 
-/// The request that a notification cancels.
+/// Returns the request that a notification cancels.
 pub(super) fn cancelled(method: &str, params: Option<Value<'_>>) -> Option<RequestId> {
     if method != "notifications/cancelled" {
         return None;

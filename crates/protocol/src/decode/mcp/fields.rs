@@ -15,7 +15,7 @@ pub const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// The first revision without a handshake.
 const STATELESS: &str = "2026-07-28";
 
-/// The parameters of a request that decide what it is.
+/// The parameters that determine the kind of a request.
 #[derive(Debug, Default)]
 pub(super) struct Params<'a> {
     pub(super) whole: Option<Value<'a>>,
@@ -69,12 +69,11 @@ impl<'a> Params<'a> {
         params
     }
 
-    /// For a method whose parameters decide.
+    /// Returns the parameters for a method that is judged by them.
     ///
     /// # Errors
     ///
-    /// Returns an error if a name is another spelling of a known one: some servers take the one for the
-    /// other.
+    /// Returns an error if a name is another spelling of a known one, because some servers take it for the known one.
     pub(super) fn strict(&self) -> Result<&Self, InvalidMessage> {
         if self.misspelled {
             return Err(InvalidMessage::Invalid(
@@ -109,7 +108,7 @@ fn named(value: Option<Value<'_>>) -> Result<Cow<'_, str>, InvalidMessage> {
     Ok(name)
 }
 
-/// The era and the trace that a `_meta` tells.
+/// Returns the era and the trace in a `_meta`.
 pub(super) fn meta(meta: Option<Value<'_>>) -> (Era, Trace<'_>) {
     let mut era = Era::Handshake;
     let mut trace = Trace::default();
@@ -133,7 +132,7 @@ pub(super) fn meta(meta: Option<Value<'_>>) -> (Era, Trace<'_>) {
     (era, trace)
 }
 
-/// The era of a revision. Revisions are dates, and sort as text.
+/// Returns the era of a revision. Revisions are dates, and sort as text.
 pub fn era_of(version: &str) -> Era {
     if version >= STATELESS {
         Era::Stateless

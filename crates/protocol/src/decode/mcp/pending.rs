@@ -80,7 +80,7 @@ impl<T> Pending<T> {
         self.waiting.get(id).map(|entry| &entry.value)
     }
 
-    /// The request that an answer with this id answers, and when it was made. It waits no longer.
+    /// Takes the request that an answer with this id answers, and the time of the request.
     pub(super) fn take(&mut self, id: &RequestId) -> Option<(Timestamp, T)> {
         let entry = self.waiting.remove(id)?;
         Some((entry.at, entry.value))

@@ -14,7 +14,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Room for `max` of them.
+    /// Returns a memory for at most `max` tasks.
     pub const fn new(max: usize) -> Self {
         Self {
             max,
@@ -23,7 +23,7 @@ impl Tasks {
         }
     }
 
-    /// A call of `tool` became a task.
+    /// Notes that a call of `tool` became a task.
     pub fn insert(&mut self, task: &str, tool: Box<str>) {
         if task.len() > LONGEST || self.max == 0 {
             return;
@@ -39,7 +39,7 @@ impl Tasks {
         }
     }
 
-    /// The tool whose call became this task.
+    /// Returns the tool whose call became this task.
     pub fn tool(&self, task: &str) -> Option<&str> {
         self.tools.get(task).map(|tool| &**tool)
     }

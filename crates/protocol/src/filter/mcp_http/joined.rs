@@ -1,6 +1,6 @@
 //! Messages that go together in one body.
 
-/// Messages and arrays of them, as one array where there is more than one message.
+/// Messages and arrays of messages, joined into one array if there are several messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct JoinedMessages {
     text: String,
@@ -39,7 +39,7 @@ impl JoinedMessages {
         self.text.push_str(items.unwrap_or(text).trim_ascii());
     }
 
-    /// The body.
+    /// Returns the body.
     pub(super) fn finish(mut self) -> String {
         if self.is_array {
             self.text.push(']');

@@ -1,4 +1,4 @@
-//! HTTP+SSE of 2024-11-05: a stream whose first event says where messages are posted.
+//! HTTP+SSE of 2024-11-05: the first event of its stream gives the URL for posts.
 
 use super::ResponseFault;
 use crate::decode::url::Url;
@@ -16,7 +16,7 @@ pub struct Endpoint {
 ///
 /// # Errors
 ///
-/// Returns an error if the URL is not at the server itself, or readers could differ on where it is.
+/// Returns an error if the URL is not at the server itself, or readers could disagree about its host.
 pub fn endpoint(server: &str, reference: &str) -> Result<String, ResponseFault> {
     let fault = |cause| ResponseFault::Endpoint { cause };
     let server = Url::read(server).ok_or_else(|| fault("the server's own URL is none"))?;

@@ -1,4 +1,4 @@
-//! A question of our own, as it is posted.
+//! Requests of mcpmon itself, as they are posted.
 
 use mcpmon_model::{Era, ListKind, RequestId, Timestamp};
 
@@ -8,9 +8,9 @@ use crate::filter::own::method;
 /// A question of our own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// By which [`HttpSession::listed`] tells what came of it.
+    /// The id with which [`HttpSession::listed`] returns the outcome.
     pub id: RequestId,
-    /// Headers it is posted with, beside those of every request to the server.
+    /// Headers for the post, besides those of every request to the server.
     pub headers: Vec<(&'static str, String)>,
     /// Its body.
     pub body: Vec<u8>,
@@ -29,8 +29,8 @@ impl Question {
 }
 
 impl HttpSession {
-    /// Asks for a page of a list that the client did not ask for, under the revision of a request with `head`. What
-    /// comes of it is judged and goes to no client; [`Self::listed`] tells.
+    /// Builds a request for a page of a list that the client did not request, under the revision of a request with
+    /// `head`. The page is judged and sent to no client; [`Self::listed`] returns the outcome.
     pub fn ask(
         &mut self,
         now: Timestamp,

@@ -8,8 +8,8 @@ use super::{
 use crate::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value, ValueKind, canonical};
 
 impl Head<'_> {
-    /// The headers with arguments, all of them, where one of them is another in the body `after` than it was in
-    /// `before`; none where all stay.
+    /// Returns all headers with arguments, if one of them has another value in the body `after` than in `before`; none
+    /// if all stay.
     pub(super) fn rewritten(
         &self,
         before: &[u8],
@@ -37,7 +37,7 @@ impl Head<'_> {
         }
     }
 
-    /// The same for two versions of a message's parameters.
+    /// Returns the same for two versions of a message's parameters.
     fn anew(&self, old: Value<'_>, new: Value<'_>, known: &[Annotation]) -> Vec<(String, String)> {
         let arguments = last(new, "arguments");
         let mut is_other = false;
@@ -52,7 +52,8 @@ impl Head<'_> {
                     .and_then(|arguments| at(arguments, &annotation.path))
                     .filter(|argument| !said.is_some_and(|said| says(&said, *argument)))
                     .and_then(header_value),
-                // No list told which argument it repeats: then the one that says the same, and says another now.
+                // No list says which argument it repeats, so it is the one that had the same value before, and has
+                // another one now.
                 (None, Some(said)) => counterpart(old, new, &said),
                 (None, None) => None,
             };

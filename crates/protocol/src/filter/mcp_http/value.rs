@@ -16,14 +16,14 @@ pub(super) fn decode(value: &[u8]) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(String::from_utf8(from_base64(inside)?).ok()?))
 }
 
-/// A header's value as it is; `None` where it cannot be one.
+/// Returns a header's value as text; `None` if it cannot be one.
 pub(super) fn plain(value: &[u8]) -> Option<&str> {
     let text = str::from_utf8(value).ok()?;
     let is_plain = text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
     is_plain.then_some(text)
 }
 
-/// The value of a header that says `text`.
+/// Encodes `text` as the value of a header.
 pub(super) fn encode(text: &str) -> String {
     let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     let is_padded = text.starts_with(' ') || text.ends_with(' ');
@@ -53,7 +53,7 @@ fn to_base64(bytes: &[u8]) -> String {
     out
 }
 
-/// Padded, and with nothing in its unused bits: what is written in one way only.
+/// Decodes Base64 that is padded, and has zeros in its unused bits, so that each value has only one encoding.
 fn from_base64(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=');
     if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {

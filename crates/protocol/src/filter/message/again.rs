@@ -1,4 +1,4 @@
-//! A list that comes again as it came before, byte for byte but for the id of its answer: what it says is known.
+//! Recognition of a list that comes again with the same bytes, except for the id of its answer.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -10,10 +10,10 @@ use crate::decode::{json::Value, jsonrpc::Envelope};
 const SHORTEST: usize = 1 << 10;
 /// Longer texts are not kept.
 const LONGEST: usize = 1 << 20;
-/// Longest id that is looked at. Readers of numbers do not differ about as many digits.
+/// Longest id that is recognised. Readers of numbers do not differ about this many digits.
 const LONGEST_ID: usize = 15;
 
-/// The list that a server sent last, where lists are recognised.
+/// The last list of a server, if lists are recognised.
 #[derive(Debug, Default)]
 pub(super) struct LastList {
     is_on: bool,
@@ -32,7 +32,7 @@ pub(super) struct CachedList {
 }
 
 impl LastList {
-    /// One that is recognised.
+    /// Returns a memory that recognises lists.
     pub(super) const fn recognised() -> Self {
         Self {
             is_on: true,
@@ -40,7 +40,7 @@ impl LastList {
         }
     }
 
-    /// Remembers a list that went on as it came, if it is a whole one.
+    /// Remembers a complete list that was forwarded unchanged.
     pub(super) fn note(&mut self, envelope: &Envelope<'_>, message: &Message<'_>) {
         let Content::Server(FromServer::Listing(listing)) = &message.content else {
             return;
@@ -52,7 +52,7 @@ impl LastList {
         }
     }
 
-    /// The list in `text` and the id of its answer, if it is the one that was sent last.
+    /// Returns the list in `text` and the id of its answer, if it is the last list again.
     pub(super) fn find(&self, text: &[u8]) -> Option<(RequestId, &CachedList)> {
         let kept = self.kept.as_ref()?;
         let known = kept.text.as_bytes();
@@ -108,7 +108,7 @@ impl CachedList {
     }
 }
 
-/// An id as nearly everybody writes it; what else there may be the scanner looks at.
+/// Reads an id in its usual form; the scanner reads all other forms.
 fn plain_id(token: &[u8]) -> Option<RequestId> {
     let token = str::from_utf8(token).ok()?;
     if let Some(text) = token.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {

@@ -10,9 +10,9 @@ use crate::{
 /// The form in which a message passes.
 #[derive(Debug)]
 pub(super) enum AppliedVerdict {
-    /// The message passes as it is.
+    /// The message is forwarded unchanged.
     AsIs,
-    /// The message passes without a part of it, or with another part in its place.
+    /// The message is forwarded without a part of it, or with a part replaced.
     Less(String),
     /// The message is stopped.
     Stopped(StoppedMessage),

@@ -23,9 +23,9 @@ pub(in crate::filter) struct HeldMessages(BTreeMap<RequestId, HeldMessage>);
 pub(in crate::filter) struct HeldMessage {
     /// The id by which a person answers.
     held_call: String,
-    /// The text, where it is kept here.
+    /// The text, if it is kept here.
     pub(in crate::filter) text: String,
-    /// The token of its progress notifications as it was written, if its client asked for them.
+    /// The token of its progress notifications as written, if its client requested them.
     progress_token: Option<String>,
     /// The time of the last notification.
     told: Option<Timestamp>,
@@ -53,7 +53,8 @@ impl HeldMessage {
         }
         self.told = Some(now);
         self.count += 1;
-        // Progress may only grow, and the server begins with its own later: these steps are smaller than any of its.
+        // Progress may only grow, and the server's own begins later, so these steps are smaller than any of the
+        // server's.
         let progress = f64::from(self.count) / 1e6;
         let message = format!(
             "mcpmon holds this call until a person answers: see `mcpmon approvals show {}`",
@@ -107,14 +108,14 @@ impl HeldMessages {
         self.0.values_mut().filter_map(move |held| held.progress(now))
     }
 
-    /// Returns the progress notification of one call that is due, if it is.
+    /// Returns the progress notification of one call, if it is due.
     pub(in crate::filter) fn progress_of(&mut self, now: Timestamp, held_call: &str) -> Option<String> {
         let mut held = self.0.values_mut();
         held.find(|held| held.held_call == held_call)?.progress(now)
     }
 }
 
-/// Returns the token by which a client wants to hear of progress, as it was written.
+/// Returns the token with which a client requests progress notifications, as written.
 fn progress_token(envelope: &Envelope<'_>) -> Option<String> {
     let Payload::Method { params, .. } = &envelope.payload else {
         return None;

@@ -11,12 +11,12 @@ use crate::{
     filter::own::OwnRequests,
 };
 
-/// A line that `side` wrote, and what is to be written because of it.
+/// A line that `side` wrote, and the output for it.
 pub(super) struct LineExit<'o> {
     side: Side,
-    /// All of it, with its terminator.
+    /// The whole line, with its terminator.
     line: &'o [u8],
-    /// Questions of our own, whose answers go to no client.
+    /// Requests of mcpmon itself, whose answers are not forwarded.
     own: Option<&'o OwnRequests>,
     /// True if the next line is one of our own.
     is_own: bool,

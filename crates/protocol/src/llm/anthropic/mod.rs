@@ -26,7 +26,7 @@ const OWN_MEMBERS: [&str; 5] = [
     "mcp_servers",
 ];
 
-/// Most messages, blocks and tools that are looked at to tell the API by.
+/// Most messages, blocks and tools that are read to recognise the API.
 const LOOKED_AT: usize = 64;
 
 /// The Messages API.

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Prefixes of tool types that Anthropic describes and the agent runs.
+/// Prefixes of the types of tools that Anthropic defines and the agent runs.
 const RUN_BY_AGENT: [&str; 4] = ["bash_", "text_editor_", "computer_", "memory_"];
 
 pub(in crate::llm) fn request(reading: &mut RequestReader<'_, '_>) -> Result<(), LlmFault> {
@@ -84,7 +84,7 @@ fn toolset(tool: Value<'_>) -> Result<Toolset<'_>, LlmFault> {
     Ok(Toolset { server, tools })
 }
 
-/// The servers of a request, each with the tools of it that may be used.
+/// Reads the servers of a request, each with those of its tools that may be used.
 fn servers<'t>(mut toolsets: Vec<Toolset<'t>>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     let servers = reading.value("mcp_servers")?;
     for server in servers.into_iter().flat_map(Value::items) {
@@ -105,12 +105,12 @@ fn servers<'t>(mut toolsets: Vec<Toolset<'t>>, reading: &mut RequestReader<'t, '
     Ok(())
 }
 
-/// The strings of an array.
+/// Returns the strings of an array.
 pub(in crate::llm) fn strings(array: Value<'_>) -> Vec<Cow<'_, str>> {
     array.items().filter_map(Value::string).collect()
 }
 
-/// The content of a message or of a tool's result.
+/// Reads the content of a message or of a tool's result.
 fn blocks<'t>(content: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     reading.text(content);
     for block in content.items() {
@@ -148,7 +148,7 @@ fn results<'t>(content: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Resul
     Ok(())
 }
 
-/// A document that is a text; other sources are blobs, or lie elsewhere.
+/// Reads a document that is a text; other sources are blobs, or are elsewhere.
 fn document<'t>(block: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     reading.text_of(block, "title")?;
     reading.text_of(block, "context")?;

@@ -62,7 +62,7 @@ impl LlmApi for Gemini {
     }
 }
 
-/// The names of Google's canonical codes.
+/// Returns the name of Google's canonical code for a status.
 const fn error_kind(status: u16) -> &'static str {
     match status {
         401 => "UNAUTHENTICATED",

@@ -51,7 +51,7 @@ fn contents(reading: &mut RequestReader<'_, '_>) -> Result<(), LlmFault> {
     Ok(())
 }
 
-/// One tool has members for several: functions of the agent's, and what the provider runs.
+/// Reads a tool, which has members for several: functions of the agent, and tools of the provider.
 fn tool<'t>(tool: Value<'t>, list: ListId, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     for (position, member) in tool.members().enumerate() {
         if strict::stands_for(member.name, "functionDeclarations") {
@@ -101,7 +101,7 @@ fn part<'t>(part: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), 
     {
         reading.texts(response);
     }
-    // What is signed goes back as it came, and thoughts with it.
+    // Signed parts and thoughts are sent back unchanged.
     let is_signed = strict::value(part, "thoughtSignature")?.is_some();
     if is_signed || strict::value(part, "thought")?.is_some_and(Value::is_true) {
         return Ok(());

@@ -27,7 +27,7 @@ pub(in crate::llm) fn too_many() -> LlmFault {
     malformed(format!("more than {MAX_PARTS} of one kind in a response"))
 }
 
-/// A scanner for what a provider sends.
+/// Returns a scanner for texts of a provider.
 pub(in crate::llm) fn scanner() -> Scanner {
     Scanner::new(DEEPEST)
 }
@@ -64,7 +64,7 @@ pub(in crate::llm) struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
-    /// One that was read as it came.
+    /// Returns a text that was read unchanged.
     pub(in crate::llm) const fn exact(raw: &'a [u8]) -> Self {
         Self {
             read: raw,
@@ -73,8 +73,8 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// A fault as the APIs tell an error in the middle of a stream, both members of one object: what the official SDKs
-/// raise, and what an event of Responses has.
+/// Returns a fault in the form of an error in the middle of a stream, as two members of one object: the one that the
+/// official SDKs raise, and those of an event of Responses.
 pub(in crate::llm) fn error_members(fault: &LlmFault) -> (String, String) {
     let mut message = String::new();
     quote_into(&format!("[mcpmon] {fault}"), &mut message);
@@ -82,7 +82,7 @@ pub(in crate::llm) fn error_members(fault: &LlmFault) -> (String, String) {
     (format!("\"error\":{{\"type\":\"server_error\",{told}}}"), told)
 }
 
-/// Filters a whole body once its calls are judged; `None` if it stays as it is.
+/// Filters a whole body after its calls were judged. Returns `None` if it is unchanged.
 pub(in crate::llm) fn whole_body(
     body: &[u8],
     judged: impl FnOnce(Value<'_>) -> Result<Option<String>, LlmFault>,

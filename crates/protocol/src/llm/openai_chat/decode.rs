@@ -20,7 +20,7 @@ pub(super) enum ChoicePart {
 }
 
 impl ChoicePart {
-    /// The name of the member.
+    /// Returns the name of the member.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Delta => "delta",
@@ -41,9 +41,9 @@ impl ChoicePart {
 pub(super) struct Choice<'t> {
     /// The index of the choice.
     pub(super) index: u64,
-    /// True if it says who speaks.
+    /// True if it gives the role of the speaker.
     pub(super) has_role: bool,
-    /// True if it says something to be read.
+    /// True if it has text.
     pub(super) has_text: bool,
     /// Calls, or fragments of some: those of `tool_calls` in order, then `function_call`.
     pub(super) entries: Vec<CallFragment<'t>>,
@@ -56,15 +56,15 @@ pub(super) struct Choice<'t> {
 pub(super) struct CallFragment<'t> {
     /// The call it belongs to.
     pub(super) place: CallPosition,
-    /// Its id; empty where it has none.
+    /// Its id; empty if it has none.
     pub(super) id: Cow<'t, str>,
     /// The kind of tool.
     pub(super) kind: ToolKind,
-    /// The tool's name, or a part of it; empty where it has none.
+    /// The tool's name, or a part of it; empty if it has none.
     pub(super) name: Cow<'t, str>,
-    /// Arguments, or a part of them; empty where it has none.
+    /// Arguments, or a part of them; empty if it has none.
     pub(super) input: Cow<'t, str>,
-    /// All of it.
+    /// The whole value.
     pub(super) value: Value<'t>,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct CallFragment<'t> {
 pub(super) enum CallPosition {
     /// The one with this index.
     At(u64),
-    /// One of `tool_calls`; which one is not said.
+    /// One of `tool_calls`, without an index.
     Unsaid,
     /// `function_call`.
     Function,
@@ -86,11 +86,11 @@ pub(super) enum ToolKind {
     Function,
     /// A custom tool: its input is text.
     Custom,
-    /// This fragment does not say.
+    /// The fragment does not give the kind.
     Unsaid,
 }
 
-/// The choices of a chunk or body, in order; none where it has none.
+/// Returns the choices of a chunk or body, in order; none if it has none.
 ///
 /// # Errors
 /// Returns an error if readers could differ about the calls in it.

@@ -40,7 +40,7 @@ pub(in crate::llm) fn request(reading: &mut RequestReader<'_, '_>) -> Result<(),
     Ok(())
 }
 
-/// The calls of a message.
+/// Reads the calls of a message.
 fn called<'t>(message: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     if let Some(call) = strict::value(message, "function_call")? {
         reading.arguments_of(call, "arguments")?;
@@ -48,7 +48,7 @@ fn called<'t>(message: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result
     tool_calls(message, reading)
 }
 
-/// The calls of a message, as Ollama has them too.
+/// Reads the calls of a message, in the form that Ollama shares.
 pub(in crate::llm) fn tool_calls<'t>(
     message: Value<'t>,
     reading: &mut RequestReader<'t, '_>,

@@ -39,7 +39,7 @@ impl KnowledgeSinks<'_> {
         came
     }
 
-    /// The result of a task whose call was made in another session, as that of the call.
+    /// Turns the result of a task whose call was made in another session into a result of that call.
     fn of_task<'m>(&self, message: &Message<'m>) -> Option<Message<'m>> {
         let Content::Server(FromServer::Answer(answer)) = &message.content else {
             return None;

@@ -1,4 +1,4 @@
-//! HTTP+SSE: everything is answered on the stream that says where messages are posted.
+//! HTTP+SSE: everything is answered on the stream that gives the URL for posts.
 
 use test_case::test_case;
 

@@ -1,4 +1,4 @@
-//! Lists: what is hidden, what changed, what is asked for by ourselves.
+//! Lists: hidden items, changes, and lists that mcpmon requests itself.
 
 use mcpmon_model::{ListKind, RequestId};
 use test_case::test_case;

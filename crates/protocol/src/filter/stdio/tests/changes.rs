@@ -1,4 +1,4 @@
-//! Lists that a judge shows differently by now: who hears of it.
+//! Lists for which a judge's verdicts have changed, and the clients to which that is reported.
 
 use mcpmon_model::ListKind;
 use test_case::test_case;

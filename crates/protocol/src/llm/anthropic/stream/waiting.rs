@@ -26,12 +26,12 @@ impl PendingEvents {
         self.events.push_back((block, raw.to_owned()));
     }
 
-    /// The block of what waits longest.
+    /// Returns the block of the event that has waited longest.
     pub(super) fn first(&self) -> Option<usize> {
         self.events.front().map(|(block, _)| *block)
     }
 
-    /// Takes what waits longest; nothing where nothing waits.
+    /// Takes the event that has waited longest; `None` if none waits.
     pub(super) fn pop(&mut self) -> Vec<u8> {
         let Some((block, raw)) = self.events.pop_front() else {
             return Vec::new();

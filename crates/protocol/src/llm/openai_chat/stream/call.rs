@@ -27,13 +27,13 @@ pub(super) struct Call {
     kind: ToolKind,
     name: String,
     pub(super) input: String,
-    /// Every reader makes the same of its fragments.
+    /// True if every reader combines its fragments in the same way.
     pub(super) is_plain: bool,
-    /// Another call had its place, or it had none.
+    /// True if another call had its position, or it had none.
     pub(super) is_displaced: bool,
-    /// Nothing of it can follow.
+    /// True if no more of it can follow.
     pub(super) is_over: bool,
-    /// The next call began before this one was whole.
+    /// True if the next call began before this one was complete.
     pub(super) is_interleaved: bool,
 }
 
@@ -51,12 +51,12 @@ pub(super) enum CallDecision {
         /// Its arguments.
         arguments: String,
     },
-    /// This is said in its place.
+    /// This text replaces the call.
     Block(String),
 }
 
 impl Call {
-    /// A call of which nothing was read.
+    /// Returns a call of which nothing was read.
     pub(super) const fn new(answer: u64, place: CallPosition, is_displaced: bool) -> Self {
         Self {
             answer,
@@ -72,8 +72,8 @@ impl Call {
         }
     }
 
-    /// Takes the next fragment. Of an id that comes twice the last one counts; the parts of a name are put together
-    /// unless it is the same name again.
+    /// Adds the next fragment. Of an id that comes twice the last one counts; the parts of a name are combined, unless
+    /// the same name is repeated.
     pub(super) fn take(&mut self, entry: &CallFragment<'_>) -> Result<(), LlmFault> {
         match (self.kind, entry.kind) {
             (_, ToolKind::Unsaid) => {}
@@ -95,7 +95,7 @@ impl Call {
         Ok(())
     }
 
-    /// Returns whether this is the start of another call at the same place.
+    /// Returns whether this is the start of another call at the same position.
     pub(super) fn is_left_by(&self, entry: &CallFragment<'_>) -> bool {
         is_another(&self.id, entry)
     }
@@ -163,7 +163,7 @@ impl Call {
     }
 }
 
-/// Returns whether a fragment starts another call than the one with this id, although it has the same place.
+/// Returns whether a fragment starts another call than the one with this id, although it has the same position.
 pub(super) fn is_another(id: &str, entry: &CallFragment<'_>) -> bool {
     !id.is_empty() && !entry.id.is_empty() && entry.id != id && !entry.name.is_empty()
 }

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Filters a whole body; `None` if it stays as it is.
+/// Filters a whole body. Returns `None` if it is unchanged.
 pub(in crate::llm) fn whole(body: &[u8], judge: &mut dyn ContentJudge) -> Result<Option<Vec<u8>>, LlmFault> {
     whole_body(body, |root| judged(root, judge))
 }

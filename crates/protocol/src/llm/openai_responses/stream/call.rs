@@ -1,4 +1,4 @@
-//! A call, as the events of its item tell it.
+//! Calls, as the events of their items describe them.
 
 use std::borrow::Cow;
 
@@ -67,8 +67,7 @@ impl RequestedCall {
         }
     }
 
-    /// Returns the digest that tells the call from others; arguments that are to be rewritten are taken as
-    /// rewritten.
+    /// Returns the digest that identifies the call; arguments that are to be rewritten count in their rewritten form.
     pub(super) fn digest(&self) -> Result<Digest, LlmFault> {
         let canonical = self.canonical()?;
         let (With::Arguments(given) | With::Text(given) | With::Json(given)) = &self.given;
@@ -89,7 +88,7 @@ impl RequestedCall {
         Ok(Digest::of(&bytes))
     }
 
-    /// The same for what the provider did: some of it has only the id of its item.
+    /// Returns the same for an action of the provider, which may have only the id of its item.
     pub(super) fn told_digest(&self, item_id: &str) -> Result<Digest, LlmFault> {
         let digest = self.digest()?;
         Ok(Digest::of(&[item_id.as_bytes(), digest.as_bytes()].concat()))
@@ -103,7 +102,7 @@ impl RequestedCall {
         })
     }
 
-    /// Hands the intent to `tell`.
+    /// Gives the intent to `tell`.
     pub(super) fn with_intent<T>(&self, tell: impl FnOnce(Intent<'_>) -> T) -> Result<T, LlmFault> {
         let arguments = match &self.given {
             With::Arguments(text) => Some(Arguments::read(text)?),
@@ -163,12 +162,12 @@ impl RequestedCall {
 #[derive(Debug)]
 pub(super) struct OpenCall {
     pub(super) place: u64,
-    /// As it began, or, where it did not, as it was done.
+    /// The call as it began or, without a beginning, as it was done.
     pub(super) first: RequestedCall,
     parts: String,
     all: Option<(String, String)>,
     done: Option<RequestedCall>,
-    /// Nothing of it can follow.
+    /// True if no more of it can follow.
     pub(super) is_over: bool,
 }
 
@@ -189,7 +188,7 @@ impl OpenCall {
         self.first.text().is_none_or(String::is_empty)
     }
 
-    /// Takes what an event tells of its arguments.
+    /// Adds what an event says about its arguments.
     pub(super) fn tell(&mut self, told: Option<&api::ArgumentsUpdate<'_>>) -> Result<CallUpdate, LlmFault> {
         if self.is_over && told.is_some() {
             return Err(malformed("a tool call goes on after it was done"));
@@ -219,7 +218,7 @@ impl OpenCall {
         Ok(())
     }
 
-    /// The call, in all the ways in which some reader could take it from its events.
+    /// Returns the call in every reading that some client could take from its events.
     pub(super) fn readings(&self) -> Vec<RequestedCall> {
         let last = self.done.as_ref().unwrap_or(&self.first);
         let mut readings: Vec<RequestedCall> = Vec::new();

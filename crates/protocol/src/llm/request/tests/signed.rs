@@ -1,4 +1,4 @@
-//! Conversations over several turns: what a provider signed goes back byte for byte.
+//! Conversations over several turns: signed parts of a provider are sent back byte for byte.
 
 use super::*;
 
