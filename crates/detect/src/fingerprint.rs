@@ -1,7 +1,7 @@
-//! Fingerprints by which a part of one text is found again in another: hashes of stretches, of which a fixed rule
-//! (winnowing) keeps a few. They say nothing of what the text says.
+//! Fingerprints by which a part of one text is recognised in another: hashes of stretches, of which a fixed rule
+//! (winnowing) keeps a few. They do not reveal the text.
 //!
-//! Case, white space and punctuation do not count, so that a text keeps its fingerprint when it is laid out anew.
+//! Case, white space and punctuation are ignored, so that a text keeps its fingerprint in another layout.
 
 use mcpmon_model::{Fingerprint, RawJson};
 
@@ -12,17 +12,17 @@ use super::{
     walk::{self, Part},
 };
 
-/// Of this many stretches in a row at least one is kept.
+/// Of this many consecutive stretches at least one is kept.
 const WINDOW: usize = 16;
-/// Bytes of one text that are read.
+/// Most bytes of one text that are read.
 const MAX_TEXT: usize = 256 << 10;
-/// Encodings within encodings that are read.
+/// Most nested encodings that are read.
 const MAX_DEPTH: usize = 2;
 /// Shared hashes from which on a part of one text is in another: about 45 letters and digits in a row, 70 at most.
 pub const FOUND_AGAIN: usize = 3;
 
-/// Of everything that a result says. Pictures and sounds are left out, and addresses: who passes a link on passes
-/// no content on.
+/// Returns the fingerprint of all text in a result. Pictures and sounds are left out, and so are addresses: passing on
+/// a link passes on no content.
 pub fn of_result(result: RawJson<'_>) -> Fingerprint {
     let mut text = Text::default();
     walk::strings(result, |path, part, string| {
@@ -37,7 +37,7 @@ pub fn of_result(result: RawJson<'_>) -> Fingerprint {
     text.fingerprint()
 }
 
-/// Of everything that arguments say, encoded or not.
+/// Returns the fingerprint of all text in arguments, encoded or not.
 pub fn of_arguments(arguments: &Arguments<'_>) -> Fingerprint {
     let mut text = Text::default();
     for argument in arguments.iter() {
@@ -67,7 +67,8 @@ impl Text {
         }
     }
 
-    /// Each byte is written, and the next one over it where it does not count: no branch has to be foreseen.
+    /// Adds ASCII text. Each byte is written, and overwritten by the next one if it does not count, so that no branch
+    /// has to be predicted.
     fn add_ascii(&mut self, text: &[u8]) {
         let before = self.0.len();
         self.0.resize(before + text.len(), 0);
@@ -110,7 +111,7 @@ impl Text {
         let mut kept = stretches(letters, window);
         kept.sort_unstable();
         kept.dedup();
-        // The smallest ones of both texts are the same ones.
+        // The smallest hashes are kept, so that two texts with common parts keep the same ones.
         kept.truncate(Fingerprint::MAX);
         Fingerprint::new(kept)
     }
@@ -129,15 +130,15 @@ const LETTERS: [u8; 256] = {
     letters
 };
 
-/// A hash of each stretch that is kept: the smallest of so many in a row. What a longer window keeps, a shorter one keeps
-/// too.
+/// Returns a hash of each kept stretch: the smallest one of each window. A stretch that a longer window keeps, a
+/// shorter one keeps too.
 fn stretches(letters: &[u8], window: usize) -> Vec<u32> {
     let places = minima::lowest(letters, window);
     let stretch = |place: u32| letters[place as usize..].first_chunk().map(hash);
     places.into_iter().filter_map(stretch).collect()
 }
 
-/// Half a hash tells texts apart well enough.
+/// Returns half of a hash, which distinguishes texts well enough.
 fn hash(stretch: &[u8; STRETCH]) -> u32 {
     let word = |hash: u64, word: &[u8; 8]| {
         let mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0xd6e8_feb8_6659_fd93);

@@ -55,7 +55,8 @@ pub fn labels_of_output(result: RawJson<'_>) -> Vec<SensitivityLabel> {
 pub(super) fn names_secret_file(text: &str) -> bool {
     let text = &text[..text.floor_char_boundary(MAX_ARGUMENT)];
     let bytes = text.as_bytes();
-    // No path without one of these, and none of a secret file without a part of such a name, if an encoded one.
+    // Every path has one of these characters, and every path of a secret file has a part of such a name, possibly
+    // encoded.
     let may_be_path =
         memchr::memchr3(b'.', b'_', b'/', bytes).is_some() || memchr::memchr(b'\\', bytes).is_some();
     if !may_be_path || memchr::memchr(b'%', bytes).is_none() && !TELLING.is_in(bytes) {
@@ -93,7 +94,7 @@ static TELLING: LazyLock<Literals> = LazyLock::new(|| {
     Literals::new(names.chain(endings).chain(others))
 });
 
-/// Returns whether a path is that of a file that holds secrets. Public halves of keys are none.
+/// Returns whether a path is that of a file with secrets. Public keys are no secrets.
 fn is_secret_file(path: &str) -> bool {
     if path.len() < 4 || !TELLING.is_in(path.as_bytes()) && !path.contains('%') {
         return false;
@@ -131,7 +132,8 @@ fn is_secret_file(path: &str) -> bool {
         || path.contains("/library/keychains/")
 }
 
-/// By the ending of its name. A certificate is public, so `.pem` alone says nothing.
+/// Returns whether the ending of a name is that of a key store. A certificate is public, so `.pem` alone is no
+/// evidence.
 fn is_key_store(name: &str) -> bool {
     let Some((stem, ending)) = name.rsplit_once('.') else {
         return false;
@@ -156,8 +158,8 @@ static PUBLIC_IN_SSH: WordList = tables::LABELS.list("labels", "public_in_ssh");
 static HANDED_OUT: LazyLock<Literals> =
     LazyLock::new(|| Literals::new(["secret", "passw", "credential", "vault", "key", "env", "token"]));
 
-/// Returns whether a tool's name says that it hands out secrets. Services list public keys as `ssh_keys`; a
-/// private one is known by its file and its content.
+/// Returns whether the name of a tool shows that it returns secrets. Services list public keys as `ssh_keys`; a private
+/// one is recognised by its file and its content.
 fn hands_out_secrets(tool: &str) -> bool {
     if !HANDED_OUT.is_in(tool.as_bytes()) {
         return false;

@@ -1,4 +1,4 @@
-//! Words of tool names, and what they say a tool does.
+//! Words of tool names, with the effects that they describe.
 
 use mcpmon_model::ToolCategory;
 
@@ -14,11 +14,11 @@ pub(super) enum Strength {
     Verb,
     /// The word is a verb or a noun.
     Either,
-    /// The word is a noun, and the thing it names is fetched.
+    /// The word is a noun, and the tool fetches the thing that it names.
     Noun,
 }
 
-/// The words of a name in any case style, in lower case.
+/// Returns the words of a name in any case style, in lower case.
 pub(super) fn words_of(name: &str) -> Vec<String> {
     let mut words: Vec<String> = vec![String::new()];
     let mut previous = ' ';

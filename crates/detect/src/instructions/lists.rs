@@ -14,11 +14,11 @@ pub struct List {
     /// Or a regular expression.
     #[serde(default)]
     pub pattern: String,
-    /// The reason why its words are telling.
+    /// The reason why its words are evidence.
     pub why: String,
-    /// A text that it finds.
+    /// A text in which it matches.
     pub hit: String,
-    /// The like of it that is harmless.
+    /// A similar text that is harmless.
     pub miss: String,
 }
 

@@ -32,12 +32,12 @@ pub struct InventoryFinding {
     pub severity: Severity,
     /// The match, described for a person; never a secret in clear.
     pub message: String,
-    /// The position in the file; none where the file as a whole is meant.
+    /// The position in the file; `None` if the finding is about the whole file.
     pub place: Option<Place>,
 }
 
 impl InventoryFinding {
-    /// A match of a rule of the inventory, at its usual severity.
+    /// Returns a match of a rule of the inventory, at its usual severity.
     ///
     /// # Panics
     /// Panics if there is no such rule.
@@ -52,14 +52,14 @@ impl InventoryFinding {
         }
     }
 
-    /// The same at another severity.
+    /// Returns the same at another severity.
     #[must_use]
     pub const fn at(mut self, severity: Severity) -> Self {
         self.severity = severity;
         self
     }
 
-    /// A match of a rule over texts, at the position of its first match in `text`.
+    /// Returns a match of a rule over texts, at the position of its first match in `text`.
     pub fn of_text(finding: &Finding, text: &str) -> Self {
         let first = finding.matches.first();
         let place = first.map(|matched| place_at(text, matched.position));
@@ -84,7 +84,7 @@ fn place_at(text: &str, position: usize) -> Place {
     }
 }
 
-/// A text on one line, cut to what is quoted.
+/// Returns a text on one line, cut to the length of a quotation.
 fn shortened(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_EVIDENCE) {

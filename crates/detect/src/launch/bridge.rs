@@ -1,4 +1,4 @@
-//! Programs between a client and a server that runs elsewhere: which server is behind them.
+//! Bridges between a client and a server that runs elsewhere, and the identity of that server.
 
 use mcpmon_model::Digest;
 
@@ -53,8 +53,8 @@ fn from<'a>(arguments: &[Word<'a>], at: usize) -> Command<'a> {
     }
 }
 
-/// The id of the server at `url`: its host, its port where the URL names one, and where the path says more
-/// than `/mcp` or `/sse` a part of that path's hash, since a path can be a secret.
+/// Returns the id of the server at `url`: its host, its port if the URL has one, and, if the path is more specific than
+/// `/mcp` or `/sse`, a part of the hash of the path, which could be a secret.
 fn remote_id(url: &str) -> Option<String> {
     let rest = ["https://", "http://", "wss://", "ws://"]
         .iter()

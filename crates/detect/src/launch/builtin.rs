@@ -13,7 +13,7 @@ use super::{
     target::{Subject, Target},
 };
 
-/// The claim, the rule and, where the rule says so, the id by which `target` is a server.
+/// Returns the claim, the rule and, if the rule gives one, the id by which `target` is a server.
 pub(super) fn built_in<'c>(
     globs: &[NameGlob],
     target: &Target<'_>,
@@ -36,7 +36,7 @@ pub(super) fn built_in<'c>(
     (!claims.iter().any(Claim::is_of_a_tool)).then_some((claim, pattern, None))
 }
 
-/// The glob that the name matches; of a dotted module name any part can be the server's.
+/// Returns the glob that matches the name; in a dotted module name any part can be the server's name.
 fn by_name(globs: &[NameGlob], claim: &Claim, full: &str) -> Option<String> {
     if !mentions_mcp(full) {
         return None;
@@ -90,7 +90,7 @@ fn subcommand<'c>(target: &Target<'_>, claims: &'c [Claim]) -> Option<(&'c Claim
     })
 }
 
-/// Returns whether the arguments are these words, with options behind them, or with anything (`more`).
+/// Returns whether the arguments are these words, with options after them, or with anything after them (`more`).
 fn follows(arguments: &[Word<'_>], words: &[String], more: bool) -> bool {
     let mut both = arguments.iter().zip(words);
     let next = arguments.get(words.len());
@@ -99,7 +99,7 @@ fn follows(arguments: &[Word<'_>], words: &[String], more: bool) -> bool {
         && (more || next.is_none_or(|next| next.starts_with('-')))
 }
 
-/// The SDKs' own commands are servers only where they serve something, which [`Ground::Sdk`] says.
+/// Returns whether the command of an SDK serves nothing: it is a server only with [`Ground::Sdk`].
 fn is_idle_sdk(target: &Target<'_>, full: &str, claim: &Claim) -> bool {
     let by_name = match target.subject {
         Subject::Program(_) | Subject::Package { .. } | Subject::Module(_) => true,

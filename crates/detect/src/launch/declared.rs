@@ -54,7 +54,7 @@ fn any(name: &str, args: &[String], commands: Vec<Command<'_>>, budget: Budget) 
 
 fn same_command(name: &str, args: &[String], words: &[Word<'_>]) -> bool {
     let (program, arguments) = match words {
-        // What `uvx` becomes.
+        // The command that `uvx` executes.
         [uv, tool, uvx, rest @ ..] if program_name(uv) == "uv" && tool == "tool" && uvx == "uvx" => {
             ("uvx", rest)
         }

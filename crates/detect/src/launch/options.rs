@@ -155,8 +155,8 @@ pub(super) fn parse<'a>(command: &Command<'a>, from: usize, options: &Options) -
     parsed
 }
 
-/// The options of `command` among the words at `within`, without their dashes, short ones letter by letter; each with
-/// its value, if it has one. As the flag package of Go reads them, which is what container clients use.
+/// Returns the options of `command` among the words at `within`, without their dashes, short ones letter by letter,
+/// each with its value if it has one. They are read as by Go's flag package, which container clients use.
 pub(super) fn given<'c>(
     command: &'c Command<'_>,
     within: Range<usize>,
@@ -195,7 +195,7 @@ pub(super) fn given<'c>(
     given
 }
 
-/// The role of `word`, and where in it the value starts if the value is attached to it.
+/// Returns the role of `word`, and the position of the value in it if the value is attached.
 fn look_up(word: &str, options: &Options) -> Option<(Role, Option<usize>)> {
     let role_of = |name: &str| {
         let known = options.0.iter().find(|(option, _)| option == name);
@@ -212,7 +212,7 @@ fn look_up(word: &str, options: &Options) -> Option<(Role, Option<usize>)> {
     if word.starts_with("--") {
         return None;
     }
-    // Short options in one word: the first that takes a value takes what is left of the word.
+    // Short options in one word: the first one that takes a value takes the rest of the word.
     let mut letters = word
         .char_indices()
         .skip(1)

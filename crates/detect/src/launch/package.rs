@@ -22,7 +22,7 @@ pub(super) enum Origin {
 }
 
 impl Name {
-    /// A name alone.
+    /// Returns a name without a scope.
     pub(super) fn bare(name: &str) -> Self {
         Self {
             scope: None,
@@ -31,7 +31,7 @@ impl Name {
         }
     }
 
-    /// The name with its scope.
+    /// Returns the name with its scope.
     pub(super) fn full(&self) -> String {
         match (&self.scope, self.origin) {
             (None, _) => self.bare.clone(),
@@ -75,7 +75,7 @@ impl Name {
     }
 }
 
-/// The last two parts of a URL or path, without version, query and ending.
+/// Returns the last two parts of a URL or path, without version, query and ending.
 fn from_place(place: &str) -> Option<Name> {
     let place = place.split_once("://").map_or(place, |(_, rest)| rest);
     let place = until(place, &['#', '?']);
@@ -102,7 +102,7 @@ fn named(scope: Option<&str>, bare: &str, origin: Origin) -> Option<Name> {
     })
 }
 
-/// `text` up to the first of `ends`.
+/// Returns `text` up to the first of `ends`.
 fn until<'a>(text: &'a str, ends: &[char]) -> &'a str {
     text.split(ends).next().unwrap_or(text)
 }

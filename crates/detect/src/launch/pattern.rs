@@ -4,18 +4,19 @@ use crate::tables::{self, WordList};
 
 /// Globs over lower-cased names of packages, modules, images, programs and scripts that are servers.
 ///
-/// A name that says it is a tool *for* MCP (`mcp-inspector`, `create-mcp-server`) is none all the same.
+/// A name that shows a tool *for* MCP (`mcp-inspector`, `create-mcp-server`) is excluded all the same.
 pub(super) static BUILT_IN_PATTERNS: WordList = tables::LAUNCH.list("pattern", "built_in_patterns");
 
-/// Words that, right after `mcp` or `mcp-server`, make it the other side, whatever follows.
+/// Words that, right after `mcp` or `mcp-server`, make it a client, whatever follows.
 static CLIENTS: WordList = tables::LAUNCH.list("pattern", "clients");
-/// Words that, as all that follows `mcp` or `mcp-server` in a name, make it a tool for developers.
+/// Words that make the name one of a tool for developers, if they alone follow `mcp` or `mcp-server`.
 static TOOLS: WordList = tables::LAUNCH.list("pattern", "tools");
-/// Those of them that, behind the name of a product, say what form of its server it is: `acme-mcp-dev`, `acme-mcp-agent`.
+/// Those of them that describe a form of a product's server, if the product's name precedes: `acme-mcp-dev`,
+/// `acme-mcp-agent`.
 const FORMS: &[&str] = &["agent", "agents", "dev", "test"];
-/// Words that, in front of a package's name, make it a tool for developers.
+/// Words that, before a package's name, make it a tool for developers.
 static PACKAGE_VERBS: WordList = tables::LAUNCH.list("pattern", "package_verbs");
-/// Words that, in front of a module's name, do too.
+/// Words that, before a module's name, make it a tool for developers.
 static MODULE_VERBS: WordList = tables::LAUNCH.list("pattern", "module_verbs");
 /// Words that, in front of a script's or task's name, make it one of a developer's chores.
 static SCRIPT_VERBS: WordList = tables::LAUNCH.list("pattern", "script_verbs");
@@ -48,7 +49,7 @@ pub(super) fn is_tool(name: &str, kind: Kind) -> bool {
     if first != name && is_verb(first, kind) {
         return true;
     }
-    // `@mcp-x/cli`: the scope says MCP, the name says what of it.
+    // In `@mcp-x/cli` the scope says MCP, and the name says which part of it.
     if let Some((scope, bare)) = name.split_once('/')
         && scope.contains("mcp")
         && bare

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::tables;
 
-/// A program that runs the command behind it.
+/// A program that runs the command in its arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Prefix {
@@ -30,13 +30,13 @@ pub(super) struct Prefix {
     dashes: bool,
 }
 
-/// The prefix called `name`.
+/// Returns the prefix called `name`.
 pub(super) fn find(name: &str) -> Option<&'static Prefix> {
     LAUNCHERS.prefix.iter().find(|prefix| has(&prefix.names, name))
 }
 
 impl Prefix {
-    /// The command behind this prefix.
+    /// Returns the command after this prefix.
     pub(super) fn step<'a>(&self, command: Command<'a>) -> Step<'a> {
         let mut parsed = parse(&command, 1, &self.options);
         let mut directory = parsed.directory.take();
@@ -89,7 +89,7 @@ fn behind<'a>(command: Command<'a>, at: usize, directory: Option<Word<'a>>) -> C
     command.rest(start, directory)
 }
 
-/// Index of the first word from `at` on that is no `NAME=value`.
+/// Returns the index of the first word from `at` on that is no `NAME=value`.
 fn after_assignments(command: &Command<'_>, at: usize) -> usize {
     let assignments = command
         .words
@@ -100,7 +100,8 @@ fn after_assignments(command: &Command<'_>, at: usize) -> usize {
     at + assignments
 }
 
-/// Index behind the first `--` at or after `at`, and behind the options' own where `at` is already there.
+/// Returns the index after the first `--` at or after `at`; `at` itself, if it is already after the `--` of the
+/// options.
 fn dashes(command: &Command<'_>, at: usize) -> Option<usize> {
     if at > 0 && command.word(at - 1) == "--" {
         return Some(at);

@@ -12,8 +12,8 @@ pub struct Member {
 }
 
 impl LaunchRules {
-    /// Position of the process that serves among those of a launch, parents before children: the first that is heard
-    /// and is neither launcher nor shell. Where there is none, the first process serves.
+    /// Returns the position of the serving process among those of a launch, parents before children: the first one that
+    /// receives the input and is neither launcher nor shell. If there is none, the first process serves.
     pub fn serving(members: &[Member]) -> usize {
         let serves = |member: &Member| match Self::stage(&member.argv) {
             Stage::Launcher | Stage::Shell { .. } => false,

@@ -1,4 +1,5 @@
-//! Protection of files from a server in a sandbox, whose accesses are no calls: the kernel refuses what is not granted.
+//! Protection of files from a server in a sandbox, whose accesses are not calls: the kernel refuses what is not
+//! granted.
 
 use mcpmon_model::{PathMatch, PathPattern, PathStart, PlainPath};
 
@@ -9,14 +10,14 @@ use super::{
     table::{Row, TABLE},
 };
 
-/// The relation of a file or directory to what is protected.
+/// The relation of a file or directory to the protected ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protection {
-    /// Nothing that is protected lies there, as far as its name tells.
+    /// Nothing protected is there, as far as its name shows.
     Free,
-    /// The directory holds protected files beside others.
+    /// The directory contains protected files among others.
     Holds,
-    /// It is protected itself, or lies in a directory that is.
+    /// It is protected itself, or is in a protected directory.
     Protected(Category),
 }
 

@@ -8,7 +8,7 @@ use super::Access;
 const MAX_USES: usize = 1 << 15;
 const MAX_BYTES: usize = 2 << 20;
 
-/// A path, and what is done to it.
+/// A path, with the access to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Use {
     pub(super) path: String,
@@ -37,12 +37,12 @@ impl Uses {
         }
     }
 
-    /// Something was not read that may name more.
+    /// Notes that something was not read that may name more paths.
     pub(super) const fn cut(&mut self) {
         self.is_cut = true;
     }
 
-    /// Returns whether there is more than was found.
+    /// Returns whether there may be more paths than were found.
     pub(super) const fn is_cut(&self) -> bool {
         self.is_cut
     }

@@ -1,5 +1,5 @@
-//! Words in names of tools and arguments that tell reading, writing, removing and running, and mark texts
-//! that are paths.
+//! Words in names of tools and arguments that mean reading, writing, removing and running, and words for members that
+//! are paths.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -18,7 +18,7 @@ pub(super) struct Name {
 type Lists = u32;
 
 impl Name {
-    /// Of a name in any case style: `writeFile`, `write_file` and `WRITE-FILE` have the same two words.
+    /// Reads a name in any case style: `writeFile`, `write_file` and `WRITE-FILE` have the same two words.
     pub(super) fn of(name: &str) -> Self {
         let mut spelled = String::with_capacity(name.len().min(MAX_NAME));
         let (mut words, mut from) = (0, 0);
@@ -117,19 +117,19 @@ static WRITES: WordList = tables::PROTECTED_PATHS.list("words", "writes");
 /// The words for moving or removing a file, or a directory with everything in it.
 static REMOVES: WordList = tables::PROTECTED_PATHS.list("words", "removes");
 
-/// The words that leave a file as it is.
+/// Words for actions that do not change a file.
 static READS: WordList = tables::PROTECTED_PATHS.list("words", "reads");
 
 /// The words for running commands.
 static RUNS: WordList = tables::PROTECTED_PATHS.list("words", "runs");
 
-/// Members whose value is what a file is to say.
+/// Members whose value is the new contents of a file.
 static CONTENT: WordList = tables::PROTECTED_PATHS.list("words", "content");
 
-/// The same, where the tool does not say that it reads.
+/// Members whose value is the new contents of a file, unless the tool reads.
 static WEAK_CONTENT: WordList = tables::PROTECTED_PATHS.list("words", "weak_content");
 
-/// Members whose value is prose, or something to look for.
+/// Members whose value is prose, or a text to search for.
 static PROSE: WordList = tables::PROTECTED_PATHS.list("words", "prose");
 
 /// Words of members whose value is a path.
@@ -138,7 +138,7 @@ static PATHS: WordList = tables::PROTECTED_PATHS.list("words", "paths");
 /// Words of members whose value is a directory that other paths are relative to.
 static BASES: WordList = tables::PROTECTED_PATHS.list("words", "bases");
 
-/// Members whose value names what is to be done.
+/// Members whose value names an operation.
 static OPERATIONS: WordList = tables::PROTECTED_PATHS.list("words", "operations");
 
 /// Members whose value is a command.
@@ -150,16 +150,16 @@ static COPIES: WordList = tables::PROTECTED_PATHS.list("words", "copies");
 /// The words for applying a patch.
 static PATCHES: WordList = tables::PROTECTED_PATHS.list("words", "patches");
 
-/// Words of members whose value is where something goes.
+/// Words of members whose value is a destination.
 static DESTINATIONS: WordList = tables::PROTECTED_PATHS.list("words", "destinations");
 
-/// Words of members whose value is where something comes from.
+/// Words of members whose value is a source.
 static SOURCES: WordList = tables::PROTECTED_PATHS.list("words", "sources");
 
-/// Words of members whose value is the name of a file, beside its directory.
+/// Words of members whose value is the name of a file, without its directory.
 static NAMES: WordList = tables::PROTECTED_PATHS.list("words", "names");
 
-/// The effect of a tool on the files it is given.
+/// The effect of a tool on the files in its arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verbs {
     pub(super) writes: bool,
@@ -190,9 +190,9 @@ impl Verbs {
 pub(super) enum Meaning {
     /// The new content of a file.
     Content,
-    /// The same, unless the tool reads.
+    /// The same as `Content`, unless the tool reads.
     WeakContent,
-    /// Prose, or something to look for.
+    /// Prose, or a text to search for.
     Prose,
     /// A path.
     Path,
@@ -225,17 +225,17 @@ impl Name {
         self.has_word(List::Names)
     }
 
-    /// Returns whether the value of a member may say what is to be done.
+    /// Returns whether the value of a member may name an operation.
     pub(super) const fn is_operation(self) -> bool {
         self.is(List::Operations)
     }
 
-    /// Returns whether the value of a member is where something goes.
+    /// Returns whether the value of a member is a destination.
     pub(super) const fn is_destination(self) -> bool {
         self.has_word(List::Destinations)
     }
 
-    /// Returns whether the value of a member is where something comes from.
+    /// Returns whether the value of a member is a source.
     pub(super) const fn is_source(self) -> bool {
         self.has_word(List::Sources)
     }

@@ -1,4 +1,4 @@
-//! Harmless tools and results of many trades, in words of our own, that come close to rules: none raises an alarm.
+//! Harmless tools and results of many trades, with wording that is close to rules: none may have a finding.
 
 use mcpmon_model::{Finding, Severity};
 use serde_json::json;

@@ -15,8 +15,7 @@ const FEWEST_WORDS: usize = 4;
 /// Longest name that is read, bytes.
 const MAX_NAME: usize = 2000;
 
-/// Returns the matches in a name that is a sentence. A single verb beside a secret is ordinary in tools'
-/// names.
+/// Returns the matches in a name that is a sentence. A single verb next to a secret is ordinary in names of tools.
 pub(super) fn hits(name: &str, is_tool: bool, setting: &Setting<'_>) -> Vec<Hit<'static>> {
     let Some(words) = words(name) else {
         return Vec::new();
@@ -24,7 +23,7 @@ pub(super) fn hits(name: &str, is_tool: bool, setting: &Setting<'_>) -> Vec<Hit<
     let sentence = sentence(&words);
     let has = |list: &str| words.iter().any(|word| NAMES[list].has(word));
     let takes = has("handed") && (!is_tool || has("pointing"));
-    // A name is no text of a schema: who gives it chooses every word of it.
+    // A name is no text of a schema: the server chooses every word of it.
     let setting = Setting {
         is_parameter: false,
         ..*setting
@@ -43,7 +42,7 @@ pub(super) fn hits(name: &str, is_tool: bool, setting: &Setting<'_>) -> Vec<Hit<
     hits
 }
 
-/// The words of a name that is a sentence: set apart by signs, or by case.
+/// Returns the words of a name that is a sentence, separated by signs or by case.
 fn words(name: &str) -> Option<Vec<String>> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.len() > MAX_NAME || !name.chars().all(is_part) {
@@ -71,7 +70,7 @@ fn words(name: &str) -> Option<Vec<String>> {
     (words.len() >= FEWEST_WORDS && words.iter().any(joins)).then_some(words)
 }
 
-/// A text of these words, files by their usual names.
+/// Returns a text of these words, with files under their usual names.
 fn sentence(words: &[String]) -> String {
     let mut said: Vec<&str> = Vec::with_capacity(words.len());
     let mut at = 0;

@@ -1,6 +1,6 @@
-//! Texts that are shown one after another: what they say together where one ends and the next begins.
+//! Texts that are shown one after another, and their combined meaning at the border between them.
 
-/// Bytes on either side of a border; rules look no further.
+/// Bytes on either side of a border; rules need no more.
 const REACH: usize = 600;
 
 /// The end of everything that was shown so far.

@@ -12,7 +12,7 @@ use super::{
 const LINES: usize = 3;
 const LONGEST: usize = 4096;
 
-/// The stretch of lines that is an environment with secrets in it, if there is one.
+/// Returns the lines that are an environment with secrets in it, if there are any.
 pub(super) fn block(text: &str) -> Option<Hit> {
     let (mut start, mut at, mut count, mut secrets, mut placeholders) = (0, 0, 0, 0, 0);
     for line in text.split_inclusive('\n') {
@@ -52,7 +52,7 @@ const fn is_block(count: usize, secrets: usize, placeholders: usize) -> bool {
     count >= LINES && secrets + placeholders >= 1 || secrets + placeholders >= 2
 }
 
-/// `NAME=value`, also exported; the name in upper case, as environments have it.
+/// Reads `NAME=value`, also exported; the name has to be in upper case, as in environments.
 fn assignment(line: &str) -> Option<(&str, &str)> {
     let line = line.strip_prefix("export ").unwrap_or(line);
     let (name, value) = line.split_once('=').filter(|_| line.len() <= LONGEST)?;

@@ -1,4 +1,4 @@
-//! Makeup of a text: a glance at a few of its bytes tells which searches for secrets are worthwhile.
+//! Makeup of a text: a few of its bytes show which searches for secrets are worthwhile.
 
 use super::{anchors, blob, layers, payment};
 use crate::normalise::runs::first_run;
@@ -19,8 +19,7 @@ const fn is_part(byte: u8) -> bool {
     matches!(byte, b'+' | b'-' | b'/'..=b'9' | b'=' | b'A'..=b'Z' | b'_' | b'a'..=b'z' | b'~')
 }
 
-/// Returns whether one text could hold a secret that no literal gives away. Nothing is found where it could
-/// not.
+/// Returns whether one text could contain a secret without an anchor. If not, the search would find nothing.
 pub(super) fn may_hold_unnamed(text: &str) -> bool {
     let bytes = text.as_bytes();
     first_run(bytes, 0, is_part).is_some()
@@ -46,10 +45,9 @@ pub(super) fn has_digits(bytes: &[u8]) -> bool {
     })
 }
 
-/// Returns whether anything is escaped beyond what JSON needs for plain text, or spelled with other
-/// characters.
+/// Returns whether there are escapes beyond those that JSON needs for plain text, or unusual characters.
 fn may_hide(bytes: &[u8]) -> bool {
-    // A slash needs none, and `https:\/\/` is an address all the same.
+    // A slash needs no escape, but `https:\/\/` is an address all the same.
     let is_escape = |at: usize| !matches!(bytes.get(at + 1), Some(b'n' | b't' | b'"' | b'\\'));
     memchr::memchr_iter(b'\\', bytes).any(is_escape)
         || memchr::memchr2_iter(b'%', b'&', bytes).next().is_some()

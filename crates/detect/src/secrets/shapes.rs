@@ -1,4 +1,4 @@
-//! Secrets whose form takes a pattern to tell, each looked for only around a word that it cannot do without.
+//! Secrets that are recognised by a pattern, each searched for only around a word that it must contain.
 
 use std::{
     ops::Range,
@@ -26,7 +26,7 @@ pub(super) struct Shape {
     pattern: String,
     /// The severity.
     severity: Severity,
-    /// The form, compiled when it is first needed.
+    /// The compiled pattern; compiled when it is first needed.
     #[serde(skip)]
     regex: OnceLock<Regex>,
 }
@@ -38,7 +38,7 @@ const AFTER: usize = 600;
 pub(super) static SHAPES: LazyLock<Vec<Shape>> =
     LazyLock::new(|| tables::rows(include_str!("../../rules/tables/shapes.toml")));
 
-/// Finds the form of this number around the places where one of its words begins, ascending.
+/// Finds secrets of this form around the positions of its words, ascending.
 pub(super) fn find(shape: usize, text: &str, places: &[usize], hits: &mut Vec<Hit>) {
     let shape = &SHAPES[shape];
     let compile = || Regex::new(&shape.pattern).expect("every built-in pattern is compiled by a test");
@@ -66,7 +66,7 @@ pub(super) fn find(shape: usize, text: &str, places: &[usize], hits: &mut Vec<Hi
     }
 }
 
-/// Stretches around places, joined where they overlap, so that nothing is looked at twice.
+/// Returns the ranges around positions, merged if they overlap, so that no byte is searched twice.
 fn windows(text: &str, places: &[usize]) -> Vec<Range<usize>> {
     let mut windows: Vec<Range<usize>> = Vec::new();
     for &place in places {

@@ -11,16 +11,16 @@ const MAX_LINE: usize = 256 << 10;
 /// Lines within lines that are read.
 const MAX_DEPTH: usize = 8;
 
-/// Directories of one `find` for which it is asked what is run in them.
+/// Most directories of one `find` for which the commands that it runs are read.
 const MAX_STARTS: usize = 16;
 
-/// Reads lines one after the other.
+/// The reader of successive lines.
 struct Reader<'u> {
     directory: Option<String>,
     found: &'u mut Uses,
 }
 
-/// Adds the files that `line` names, run in `directory` where that is known.
+/// Adds the files that `line` names, run in `directory` if that is known.
 pub(super) fn files(line: &str, directory: Option<&str>, found: &mut Uses) {
     if line.len() > MAX_LINE {
         found.cut();
@@ -68,7 +68,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One command, `document` on its standard input.
+    /// Reads one command, with `document` on its standard input.
     fn words(&mut self, words: &[String], document: &str, depth: usize) {
         let words = programs::without_prefixes(words);
         let Some((first, rest)) = words.split_first() else {
@@ -173,7 +173,7 @@ impl Reader<'_> {
         self.found.add(path, access);
     }
 
-    /// A path as it is from the directory that the command runs in.
+    /// Returns a path relative to the directory in which the command runs.
     fn placed(&self, path: &str) -> String {
         match &self.directory {
             Some(directory) if super::is_relative(path) && directory.len() <= mcpmon_model::MAX_PATH => {
@@ -184,7 +184,7 @@ impl Reader<'_> {
     }
 }
 
-/// The word after `-c`, or after options that end in it: `-lc`.
+/// Returns the word after `-c`, or after options that end with it: `-lc`.
 fn after_option(words: &[String], option: char) -> Option<&String> {
     let is_option = |word: &String| {
         word.strip_prefix('-').is_some_and(|letters| {

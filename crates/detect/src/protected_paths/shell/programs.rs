@@ -10,7 +10,7 @@ static PREFIXES: WordList = tables::PROTECTED_PATHS.list("shell_programs", "pref
 /// Options of these words that take the word after them.
 static WITH_WORD: WordList = tables::PROTECTED_PATHS.list("shell_programs", "with_word");
 
-/// `words` from the program on.
+/// Returns `words` from the program on.
 pub(super) fn without_prefixes(words: &[String]) -> &[String] {
     let mut rest = words;
     loop {
@@ -71,7 +71,7 @@ pub(super) fn is_interpreter(program: &str) -> bool {
     )
 }
 
-/// The operands of a program, and what it does to each.
+/// Returns the operands of a program, with its access to each.
 pub(super) fn operands(program: &str, words: &[String]) -> Vec<(String, Access)> {
     let has = |option: &str| words.iter().any(|word| word == option);
     let plain: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
@@ -121,7 +121,7 @@ pub(super) fn operands(program: &str, words: &[String]) -> Vec<(String, Access)>
                 found.extend(all(Access::Read));
             }
         }
-        // These tell of a file, or say its name.
+        // These programs only describe a file, or print its name.
         "echo" | "printf" | "ls" | "stat" | "test" | "[" | "[[" | "export" | "file" | "du" | "basename"
         | "dirname" | "realpath" | "readlink" | "which" | "type" | "alias" | "set" | "mkdir" | "rmdir"
         | "man" | "help" | "history" | "crontab" | "curl" | "wget" | "unzip" => {}
@@ -146,7 +146,7 @@ fn outputs(program: &str, words: &[String]) -> Vec<(String, Access)> {
             let directory = match program {
                 "curl" if is_letters(word) && word.ends_with('o') => next(),
                 "wget" if is_letters(word) && word.ends_with('O') => next(),
-                // What is extracted lies in it.
+                // The extracted files are in this directory.
                 "tar" if matches!(word.as_str(), "-C" | "--directory") => {
                     next().map(|path| format!("{path}/x"))
                 }
@@ -192,10 +192,10 @@ fn transfer(words: &[String], source: Access, found: &mut Vec<(String, Access)>)
     }
 }
 
-/// Sources of which it is asked what they become in a directory.
+/// Most sources whose targets in a directory are computed.
 const MAX_SOURCES: usize = 4096;
 
-/// Settings with which git runs commands, or goes elsewhere.
+/// Settings with which git runs commands, or connects elsewhere.
 static GIT_KEYS: WordList = tables::PROTECTED_PATHS.list("shell_programs", "git_keys");
 
 fn git(words: &[String], found: &mut Vec<(String, Access)>) {
@@ -222,7 +222,7 @@ fn git(words: &[String], found: &mut Vec<(String, Access)>) {
     found.push((file, Access::Write));
 }
 
-/// The file that a program's own command for settings writes.
+/// Returns the file that a program's own command for settings writes.
 fn settings(program: &str, words: &[String]) -> Option<(String, Access)> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let follow = |one: &str, others: &[&str]| {

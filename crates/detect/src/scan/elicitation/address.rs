@@ -1,4 +1,4 @@
-//! Addresses of pages that are opened for a user: whether they are what they seem to be.
+//! Addresses of pages that are opened for a user, and whether they are what they seem to be.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -119,7 +119,7 @@ fn named(host: &str) -> Option<&'static str> {
     hosts().any(is_like).then_some(LOOKS_LIKE)
 }
 
-/// A label of a host as people see it: `xn--…` is how other letters are written.
+/// Returns a label of a host as people see it: `xn--…` encodes other letters.
 fn decoded(label: &str) -> String {
     let unicode = label
         .strip_prefix("xn--")
@@ -139,7 +139,7 @@ fn is_disguised(label: &str) -> bool {
     label.chars().any(|c| c >= OTHER_SCRIPTS) && Skeleton::of(label).text.is_ascii()
 }
 
-/// A name without what tells look-alikes apart.
+/// Returns a name in which look-alikes are equal.
 fn look(name: &str) -> String {
     let folded = name.replace("rn", "m").replace("vv", "w");
     let letter = |c| match c {

@@ -25,7 +25,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// The fields of a requested schema.
+    /// Returns the fields of a requested schema.
     pub(super) fn of(schema: Option<RawJson<'_>>) -> Self {
         let mut fields = Self::default();
         if let Some(schema) = schema {
@@ -51,19 +51,18 @@ impl Fields {
         way.pop();
     }
 
-    /// The field at these members.
+    /// Returns the field at these members.
     pub(super) fn at(&self, members: &[&str]) -> Option<Field> {
         let way: Vec<String> = members.iter().map(|&member| member.to_owned()).collect();
         self.all.get(&way).copied()
     }
 
-    /// The innermost field that the value at these members belongs to.
+    /// Returns the innermost field that contains the value at these members.
     pub(super) fn around(&self, members: &[&str]) -> Option<Field> {
         (1..members.len()).rev().find_map(|end| self.at(&members[..end]))
     }
 
-    /// Returns whether the user can type anything: into a field, or as an answer to a question that describes
-    /// none.
+    /// Returns whether the user can type text: into a field, or as an answer to a question without fields.
     pub(super) fn take_text(&self) -> bool {
         self.all.is_empty() || self.all.values().any(|field| *field != Field::Closed)
     }

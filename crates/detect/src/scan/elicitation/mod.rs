@@ -35,13 +35,13 @@ const UNREAD: [&str; 9] = [
 ];
 /// Members that list what can be chosen.
 const CHOICES: [&str; 5] = ["enum", "enumNames", "const", "oneOf", "anyOf"];
-/// Values that say that what is typed into a field is a secret.
+/// Formats of fields for secrets.
 const SECRET_FORMATS: [&str; 3] = ["password", "secret", "credential"];
-/// Characters of a text that a finding shows.
+/// Most characters of a text that a finding shows.
 const SHOWN: usize = 100;
 
-/// The part of a question's parameters that asks for credentials, if any does. A question that leads to a page of the
-/// server's (`mode: url`) is no form, unless it brings one.
+/// Returns the part of a question's parameters that asks for credentials, if one does. A question that leads to a page
+/// of the server (`mode: url`) is no form, unless it contains one.
 pub(super) fn asks_for_credentials(params: RawJson<'_>) -> Option<Finding> {
     let schema = params.member("requestedSchema");
     let is_page = params.member("mode").and_then(RawJson::text).as_deref() == Some("url");
@@ -64,7 +64,7 @@ pub(super) fn asks_for_credentials(params: RawJson<'_>) -> Option<Finding> {
     found
 }
 
-/// The address of a question's page, if it is not what it seems to be.
+/// Returns the address of a question's page, if it is not what it seems to be.
 pub(super) fn leads_astray(params: RawJson<'_>) -> Option<(Finding, &'static str)> {
     let url = params.member("url")?;
     let text = url.text().unwrap_or(Cow::Borrowed(url.as_str()));
@@ -123,7 +123,7 @@ fn label(field: Option<Field>, text: &str, is_name: bool) -> Option<String> {
     }
 }
 
-/// The file of secrets whose contents a text asks for.
+/// Returns the file of secrets whose contents a text asks for.
 fn file_contents(text: &str, asking: Asking) -> Option<String> {
     let skeleton = Skeleton::of(text);
     let is_named = || {
