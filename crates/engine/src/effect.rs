@@ -259,7 +259,7 @@ pub enum StoreEffect {
     ///
     /// [`read_result`]: super::cross_server::read_result
     ShareResult {
-        /// The result that is meant.
+        /// The result.
         output: Box<RecentOutput>,
         /// The text of the result, as far as it is read.
         result: Box<str>,

@@ -5,13 +5,13 @@ use std::time::Duration;
 use mcpmon_model::Timestamp;
 use mcpmon_policy::RateLimit;
 
-/// A call, in thousandths: what a bucket is counted in.
+/// One call, in the thousandths in which buckets are counted.
 const CALL: u64 = 1000;
 
 /// The level of a bucket when a call was last taken from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BucketLevel {
-    /// The time of that.
+    /// The time of that call.
     pub(super) at: Timestamp,
     /// Thousandths of a call.
     pub(super) left: u64,

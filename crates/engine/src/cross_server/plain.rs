@@ -1,4 +1,4 @@
-//! The rules say what they would say if they looked at every call and result there is.
+//! Plain versions of the rules, which look at every call and result; the rules must agree with them.
 
 use mcpmon_model::{Fingerprint, Recent, SensitivityLabel};
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ const SECOND: i64 = 1_000_000_000;
 /// Hashes of a text that is found again.
 const TEXT: [u32; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
 
-/// The plain way of telling: everything that matches, collected.
+/// The plain version of the rules: it collects everything that matches.
 struct Plain<'a> {
     policy: &'a Policy,
     window: &'a CallWindow,

@@ -1,4 +1,4 @@
-//! A policy on top of another: what either stops is stopped by both together.
+//! A second policy on top of another: together they stop whatever either stops.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn cross_server() -> impl Strategy<Value = CrossServer> {
     })
 }
 
-/// Calls: second, server, what the tool does.
+/// Returns calls: second, server, and the effect of the tool.
 fn calls() -> impl Strategy<Value = Vec<(u8, &'static str, ToolCategory)>> {
     let categories = &[ToolCategory::Read, ToolCategory::Write, ToolCategory::Send][..];
     let call = (
@@ -86,7 +86,7 @@ fn policy() -> impl Strategy<Value = Policy> {
     })
 }
 
-/// Returns whether the last of these calls is stopped, after the others went on.
+/// Returns whether the last of these calls is stopped, after the others were made.
 fn stops(policy: &Policy, calls: &[(u8, &'static str, ToolCategory)]) -> bool {
     let mut window = CallWindow::default();
     let Some(((second, server, category), before)) = calls.split_last() else {

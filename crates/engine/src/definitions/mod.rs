@@ -150,7 +150,7 @@ impl DefinitionBook {
         }
     }
 
-    /// Judges everything anew.
+    /// Judges every definition again.
     pub(super) fn renew(&mut self, now: Timestamp, policy: &Policy) {
         for (identity, offers) in &mut self.0 {
             offers.renew(&identity.server, now, policy);

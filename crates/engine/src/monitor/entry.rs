@@ -1,4 +1,5 @@
-//! Tells what a package runner started: the server itself, a helper of its installation, or perhaps either.
+//! Classification of a process that a package runner started: the server itself, a helper of its installation, or
+//! uncertain.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Launches: what an exec starts, and which process of a launch is the one that serves.
+//! Launches: servers that an exec starts, and the process of a launch that serves.
 
 use mcpmon_detect::launch::{Launch, LaunchRules, Stage};
 use mcpmon_model::{Action, Exec, Exit, InstanceId, ServerId, Timestamp};

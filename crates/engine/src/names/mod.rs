@@ -84,7 +84,7 @@ enum Length {
 /// Every character stays.
 const ALL: &str = "*";
 
-/// A scheme of `PREFIX SERVER BETWEEN TOOL`, whose names may have these characters beside letters and digits.
+/// Returns a scheme of `PREFIX SERVER BETWEEN TOOL`, whose names may have these characters besides letters and digits.
 const fn scheme(
     client: NamingClient,
     prefix: &'static str,

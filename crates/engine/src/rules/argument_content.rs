@@ -27,7 +27,7 @@ impl Rule for ArgumentContent {
     }
 }
 
-/// Its name for what a server answers.
+/// The name of the rule over answers of a server.
 pub(crate) const OUTPUT_RULE: &str = "output_secrets";
 
 /// A text that a client gives to a server, or that a server answers, with the secrets in it.

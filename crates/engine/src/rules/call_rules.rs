@@ -155,7 +155,7 @@ fn is_argued(
     }
 }
 
-/// Returns whether an argument is meant by its name, or by what that looks like.
+/// Returns whether a path names an argument, by its name or by the form in which the name looks.
 pub(super) fn covers(path: &ArgumentPath, argument: &Argument<'_>) -> bool {
     if path.covers(argument.members()) {
         return true;

@@ -1,4 +1,4 @@
-//! A definition that is not what was accepted.
+//! Definitions that differ from the accepted version.
 
 use mcpmon_model::Severity;
 use mcpmon_policy::OnChange;
@@ -58,7 +58,7 @@ impl Rule for VersionPin {
                 return None;
             }
         };
-        // A person's approval is no answer to what the policy itself lists.
+        // A person's approval cannot change the policy's own list.
         let remedy = match pin == PinStanding::Other {
             true => explaining("version_pin"),
             false => scene.approval(),

@@ -1,5 +1,5 @@
-//! The head of a `SKILL.md`, compared with the copy of it in the skill's entry: what a person accepts from the entry is what
-//! a model reads.
+//! The head of a `SKILL.md`, compared with its copy in the skill's entry: a person accepts the entry, and the model
+//! reads the file.
 
 use mcpmon_model::RawJson;
 use serde_json::Value;

@@ -80,7 +80,7 @@ impl Traffic {
     }
 }
 
-/// Checks what was read from `uri` against the manifests of the skills that it, and each part of it, belongs to.
+/// Checks a result from `uri` against the manifests of the skills that it, and each of its parts, belongs to.
 fn verify(offers: &Offers, uri: &str, result: RawJson<'_>) -> Result<(), SkillError> {
     let skills = offers.of(DefinitionKind::Skill);
     if skills.len() == 0 {
