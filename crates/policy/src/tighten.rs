@@ -350,7 +350,7 @@ mod tests {
         #[test]
         fn what_holds_is_never_looser_than_either(own in policy(), other in policy()) {
             let merged = own.tightened_by(&other);
-            // What only observes takes nothing away, and adds nothing to what is enforced.
+            // A policy that only observes removes nothing, and adds nothing to what is enforced.
             if other.mode == Mode::Observe && own.mode == Mode::Enforce {
                 prop_assert_eq!(merged, own);
                 return Ok(());

@@ -31,7 +31,7 @@ impl Tables {
     }
 }
 
-/// Returns the IPv4 address behind that of a translator (`64:ff9b::/96`) or a relay (`2002::/16`).
+/// Returns the IPv4 address in that of a translator (`64:ff9b::/96`) or a relay (`2002::/16`).
 fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else { return None };
     let [a, b, c, d, e, f, g, h] = address.segments();
