@@ -8,10 +8,10 @@ use super::Severity;
 /// One kind of attack, seen in one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Name of what was found, which several rules find.
+    /// Name of the finding, which several rules can share.
     pub pattern: String,
-    /// Ids of the rules that found the worst of it, stable: suppressions name them. Empty in what was recorded before
-    /// findings had them.
+    /// Ids of the rules that found the most severe match; they are stable, because suppressions name them. Empty in old
+    /// records, which had no ids.
     #[serde(default)]
     pub rules: Vec<String>,
     /// The kind of attack.
@@ -22,7 +22,7 @@ pub struct Finding {
     pub field: String,
     /// The matching parts of the text; never a secret in clear.
     pub matches: Vec<Match>,
-    /// Tells whether the text performs the attack or only describes it.
+    /// Whether the text performs the attack or only describes it.
     #[serde(skip)]
     pub standing: TextStance,
 }
