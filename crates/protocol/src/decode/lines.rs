@@ -2,16 +2,16 @@
 
 use super::outline::{MessageOutline, Skim};
 
-/// Memory for more than this is given back once a line needs less: to have it anew for each of several long lines
-/// costs more than to read them.
+/// A buffer of more bytes is freed when a line needs less; allocating it again for each of several long lines costs
+/// more than reading them.
 const KEPT: usize = 1 << 16;
 
-/// Something that ended with a line feed.
+/// A line, or what is known of one that is too long.
 #[derive(Debug)]
 pub enum LineOutcome<'a> {
     /// A line, with its terminator.
     Whole(&'a [u8]),
-    /// A line over the limit: what could be learnt of it without keeping it.
+    /// A line over the limit; the outline has what could be read without keeping it.
     TooLong(MessageOutline),
 }
 
@@ -19,11 +19,11 @@ pub enum LineOutcome<'a> {
 #[derive(Debug)]
 pub struct Lines {
     max: usize,
-    /// The start of a line whose end has not come yet.
+    /// The start of a line whose end has not arrived yet.
     partial: Vec<u8>,
     /// True if the line returned last came from `partial`.
     returned: bool,
-    /// The line that is being read is over the limit.
+    /// The outline of the current line, if it is over the limit.
     skim: Option<Box<Skim>>,
 }
 

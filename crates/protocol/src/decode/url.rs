@@ -1,6 +1,6 @@
-//! URLs of servers: whose they are, and what a reference in an answer of theirs means.
+//! URLs of servers: their parts, their origin, and references resolved against them.
 
-/// An URL of the web, cut into its parts and not checked further.
+/// An `http` or `https` URL, split into its parts and not validated further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Url<'u> {
     scheme: &'u str,
@@ -9,7 +9,8 @@ pub struct Url<'u> {
 }
 
 impl<'u> Url<'u> {
-    /// Splits a URL. Returns `None` if it has no scheme or host, or if parsers disagree about which part is the host.
+    /// Splits a URL. Returns `None` if it is no `http` or `https` URL, or if parsers disagree about which part is the
+    /// host.
     pub fn read(url: &'u str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -22,7 +23,7 @@ impl<'u> Url<'u> {
         })
     }
 
-    /// Returns whether two are of one origin: scheme, host and port.
+    /// Returns whether both have the same origin: scheme, host and port.
     pub fn is_beside(self, other: Self) -> bool {
         matches!((self.origin(), other.origin()), (Some(this), Some(other)) if this == other)
     }
@@ -42,8 +43,8 @@ impl<'u> Url<'u> {
         self.rest
     }
 
-    /// Resolves a reference in an answer from this URL, without dot segments (RFC 3986, 5.2). Returns `None`
-    /// if the result is of another origin.
+    /// Resolves a reference against this URL and removes dot segments (RFC 3986, section 5.2). Returns `None` if the
+    /// result has another origin.
     pub fn join(self, reference: &str) -> Option<String> {
         let scheme = self.scheme;
         let rest = match (reference.split_once("://"), reference.strip_prefix("//")) {

@@ -1,4 +1,4 @@
-//! Runs responses through the filter and tells what came of it.
+//! The harness that runs responses through the filter and returns the outcome.
 
 use mcpmon_model::{Denial, Dialect, Input, Intent, LlmMention, Redaction, Verdict};
 
@@ -27,7 +27,7 @@ impl FilterOutcome {
     }
 }
 
-/// Blocks the calls of tools by their names, and keeps what was said.
+/// A judge that blocks the calls of tools by their names, and keeps the judged content.
 struct ByName {
     is_blocked: fn(&str) -> bool,
     said: Vec<String>,

@@ -2,8 +2,8 @@
 
 use crate::decode::sse::{SseField, is_clean};
 
-/// Appends the event `raw` with `json` in place of its data. Its name, its id and its time to wait stay, written anew;
-/// what readers could take differently does not.
+/// Appends the event `raw` with `json` in place of its data. Its name, its id and its retry time are written again;
+/// fields that readers could understand differently are left out.
 pub fn event_with_data(raw: &[u8], json: &str, out: &mut Vec<u8>) {
     anew(raw, Some(json), out);
 }

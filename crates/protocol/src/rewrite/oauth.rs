@@ -243,7 +243,7 @@ mod tests {
         ..RESOURCE
     };
 
-    /// For clients that know the secret anyway: it is where they ask.
+    /// The URL for clients that know the secret, because they use it to connect.
     const OURS_SECRET: &str = "http://127.0.0.1:7000/.well-known/oauth-protected-resource/s/t0ken/mcp/a";
 
     const OURS: &str = "http://127.0.0.1:7000/.well-known/oauth-protected-resource/mcp/a";

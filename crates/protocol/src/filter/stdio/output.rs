@@ -2,7 +2,7 @@
 
 use mcpmon_model::{Incident, Side};
 
-/// Bytes to be written, and what happened.
+/// Bytes to write, and incidents.
 #[derive(Debug, Default)]
 pub struct StdioOutput {
     /// For the server.
@@ -39,7 +39,7 @@ impl StdioOutput {
         self.forward_line(other, line);
     }
 
-    /// Diverts what a server wrote.
+    /// Diverts output of a server that is no message.
     pub(super) fn divert(&mut self, line: &[u8]) {
         self.noise.extend_from_slice(line);
         if !line.ends_with(b"\n") {
