@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde::Deserialize;
 
-/// A list, as `rules/*.toml` has it.
+/// A list of `rules/*.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct List {
     /// Its words, with blanks between.
     #[serde(default)]
     pub words: String,
-    /// Or a regular expression.
+    /// A regular expression, in place of words.
     #[serde(default)]
     pub pattern: String,
     /// The reason why its words are evidence.
@@ -27,7 +27,7 @@ pub type Lists = BTreeMap<String, List>;
 
 /// For names of tools, parameters and values that are sentences.
 pub static NAMES: LazyLock<Lists> = LazyLock::new(|| parse(include_str!("../../rules/names.toml")));
-/// For parameters that ask for what a conversation holds.
+/// For parameters that ask for the contents of a conversation.
 pub static PARAMETERS: LazyLock<Lists> = LazyLock::new(|| parse(include_str!("../../rules/parameters.toml")));
 /// For questions to the user.
 pub static QUESTIONS: LazyLock<Lists> = LazyLock::new(|| parse(include_str!("../../rules/questions.toml")));

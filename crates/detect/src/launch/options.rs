@@ -1,4 +1,4 @@
-//! Options in front of what a program runs: which take a value, and what that value means here.
+//! Options before the command that a program runs: which of them take a value, and the role of the value.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -10,11 +10,11 @@ use super::command::{Command, Word};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Role {
-    /// Something that does not matter here.
+    /// A value without a role here.
     Value,
-    /// Two words that do not matter here.
+    /// Two words without a role here.
     Pair,
-    /// Three words that do not matter here.
+    /// Three words without a role here.
     Triple,
     /// The package that provides the command.
     Package,

@@ -13,7 +13,7 @@ pub struct Member {
 
 impl LaunchRules {
     /// Returns the position of the serving process among those of a launch, parents before children: the first one that
-    /// receives the input and is neither launcher nor shell. If there is none, the first process serves.
+    /// writes to the client's pipe and is neither launcher nor shell. If there is none, the first process serves.
     pub fn serving(members: &[Member]) -> usize {
         let serves = |member: &Member| match Self::stage(&member.argv) {
             Stage::Launcher | Stage::Shell { .. } => false,
@@ -94,7 +94,7 @@ mod tests {
             "/home/me/.cache/uv/archive-v0/aC/bin/mcp-server-time",
         ],
     ];
-    /// pipx becomes what it runs.
+    /// The process that pipx executes.
     const PIPX: &[&[&str]] = &[&[
         "/home/me/.local/pipx/.cache/d2/bin/python",
         "/home/me/.local/pipx/.cache/d2/bin/mcp-server-time",

@@ -1,5 +1,5 @@
-//! Shell command lines: split into the simple commands they run. Expansion is not attempted: what a
-//! variable or a substitution would give stays as it is written.
+//! Shell command lines, split into the simple commands that they run. They are not expanded: a variable or a
+//! substitution stays as it is written.
 
 use super::command::{Command, MAX_WORDS, Word, is_assignment};
 use crate::{
@@ -7,18 +7,18 @@ use crate::{
     tables::{self, WordList},
 };
 
-/// Bytes of a command line that are read; the rest is not looked at.
+/// Bytes of a command line that are read; the rest is ignored.
 const MAX_LINE: usize = 16 * 1024;
-/// Simple commands of a line that are looked at.
+/// Most simple commands of a line that are read.
 const MAX_COMMANDS: usize = 32;
 
 /// Words after which a command begins.
 static KEYWORDS: WordList = tables::LAUNCH.list("shell", "keywords");
 
-/// The simple commands of `line`, in order, each without assignments, redirections and keywords.
+/// Returns the simple commands of `line`, in order, each without assignments, redirections and keywords.
 ///
-/// `arguments` are what the shell was given after the line (`$0`, `$1`, …); a word that is just `$0`, `$1`
-/// or `$@` becomes them. A `cd` in front sets the directory of what follows it.
+/// `arguments` are those that the shell got after the line (`$0`, `$1`, …); they replace a word that is just `$0`, `$1`
+/// or `$@`. A `cd` sets the directory of the commands after it.
 pub(super) fn commands<'a>(line: &str, arguments: &[Word<'a>]) -> Vec<Command<'a>> {
     let mut found: Vec<Command<'a>> = Vec::new();
     let mut directory: Option<Word<'a>> = None;

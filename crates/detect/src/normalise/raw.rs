@@ -9,19 +9,19 @@ use super::runs;
 pub(crate) enum Unseen {
     /// Tag characters, which spell ASCII invisibly.
     Tags,
-    /// Characters that reorder what follows.
+    /// Characters that reorder the following text.
     Bidi,
     /// Characters without width between ASCII characters.
     ZeroWidth,
     /// Three variation selectors or more in a row: they can encode bytes.
     Variation,
-    /// Characters that mean what a font likes.
+    /// Characters whose appearance depends on the font.
     PrivateUse,
     /// Escape sequences of terminals.
     Ansi,
 }
 
-/// Runs of unseen characters, in order.
+/// Returns the runs of unseen characters, in order.
 pub(crate) fn unseen(text: &str) -> Vec<(Unseen, Range<usize>)> {
     let mut found: Vec<(Unseen, Range<usize>)> = Vec::new();
     let mut from = 0;
@@ -148,7 +148,7 @@ fn kind(c: char) -> Option<Unseen> {
     }
 }
 
-/// Emoji, flags, Indic and Arabic text use some of these characters for what they are meant for.
+/// Returns whether unseen characters are suspicious. Emoji, flags, Indic and Arabic text use some of them legitimately.
 fn is_telling(text: &str, kind: Unseen, span: &Range<usize>) -> bool {
     let before = text[..span.start].chars().next_back();
     let after = text[span.end..].chars().next();

@@ -1,12 +1,12 @@
-//! Runs: bytes of one kind in a row.
+//! Runs of bytes of one kind.
 
-/// Shortest run that is looked for.
+/// Shortest run that is searched for.
 pub(crate) const MIN_RUN: usize = 20;
 
 /// Returns the position of the first [`MIN_RUN`] bytes of a kind, from `from` on.
 pub(crate) fn first_run(bytes: &[u8], from: usize, is_of_kind: impl Fn(u8) -> bool) -> Option<usize> {
     let mut start = from;
-    // The last byte of another kind in a window tells how far the next one is.
+    // The last byte of another kind in a window shows where the next run can begin.
     while let Some(window) = bytes.get(start..start + MIN_RUN) {
         match window.iter().rposition(|byte| !is_of_kind(*byte)) {
             Some(gap) => start += gap + 1,
@@ -16,10 +16,10 @@ pub(crate) fn first_run(bytes: &[u8], from: usize, is_of_kind: impl Fn(u8) -> bo
     None
 }
 
-/// Bytes that are looked at together.
+/// Bytes that are tested together.
 const BLOCK: usize = 32;
 
-/// Returns the position of the first byte that is no ASCII, or begins a command for terminals; the length if none does.
+/// Returns the position of the first byte that is no ASCII, or begins a terminal command; the length if there is none.
 pub(crate) fn plain_length(bytes: &[u8]) -> usize {
     let is_odd = |byte: &u8| !byte.is_ascii() || *byte == b'\x1b';
     let blocks = bytes.as_chunks::<BLOCK>().0.iter();
