@@ -1,4 +1,4 @@
-//! Embeds the kernel objects, built beforehand: a release needs no eBPF toolchain.
+//! Embeds the kernel objects, which are built beforehand: a release needs no eBPF toolchain.
 
 #![expect(clippy::disallowed_methods, reason = "build script")]
 
@@ -8,7 +8,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=MCPMON_BPF_OBJECT");
     let built = || manifest_directory().join("../../target/bpf/mcpmon-ebpf");
     let object = env::var_os("MCPMON_BPF_OBJECT").map_or_else(built, PathBuf::from);
-    // Those of the tap and for DNS lie beside it.
+    // The objects of the tap and for DNS are in the same directory.
     let (tap, dns) = (
         object.with_file_name("mcpmon-tap"),
         object.with_file_name("mcpmon-dns"),
@@ -25,8 +25,8 @@ fn main() {
     }
 }
 
-/// The directory as it is when this runs: a built script may be copied with its target directory to another worktree, whose
-/// kernel object is another one.
+/// Returns the directory at run time: a compiled build script may be copied with its target directory to another
+/// worktree, which has another kernel object.
 fn manifest_directory() -> PathBuf {
     PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"))
 }

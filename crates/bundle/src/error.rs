@@ -1,4 +1,4 @@
-//! Reasons for which a bundle is refused.
+//! The reasons why a bundle is refused.
 
 use mcpmon_model::Digest;
 
@@ -11,10 +11,10 @@ use crate::{
 /// The reason why a bundle is refused, with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
-    /// The bundle is larger than any that is read.
+    /// The bundle is larger than the limit.
     #[error("the bundle is too large: it may have {MAX_BUNDLE_BYTES} bytes at most")]
     TooLarge,
-    /// The end of the bundle is no signature.
+    /// The bundle does not end with a signature.
     #[error(
         "there is no signature at its end: it is cut short, no bundle, or was not signed with `mcpmon bundle sign`"
     )]
@@ -22,7 +22,7 @@ pub enum BundleError {
     /// The bundle to be signed has a signature.
     #[error("it is signed already: sign the file that `mcpmon bundle build` wrote")]
     Signed,
-    /// The key of the signature is none of those that are trusted.
+    /// The bundle is signed with a key that is not trusted.
     #[error(
         "it is signed with another key, {key}: sign it with the key of this host, or add this one to `policy.bundle` if it is yours"
     )]
@@ -30,15 +30,15 @@ pub enum BundleError {
         /// The key that the signature names.
         key: PublicKey,
     },
-    /// The signature is not that of these bytes.
+    /// The signature does not match the content.
     #[error(
         "the signature does not fit the content: it was changed after it was signed; fetch or build it anew"
     )]
     BadSignature,
-    /// The bytes are no archive.
+    /// The bytes are not an archive.
     #[error("it is no tar archive: {0}")]
     Archive(String),
-    /// An entry of the archive is no regular file.
+    /// An entry of the archive is not a regular file.
     #[error(
         "the entry `{name}` is {kind}: a bundle holds regular files only; build it with `mcpmon bundle build`"
     )]
@@ -48,7 +48,7 @@ pub enum BundleError {
         /// The kind, with its article.
         kind: String,
     },
-    /// An entry of the archive leads out of it.
+    /// The name of an entry contains a path.
     #[error(
         "the entry `{name}` has a path: the files of a bundle have plain names; build it with `mcpmon bundle build`"
     )]
@@ -56,7 +56,7 @@ pub enum BundleError {
         /// The entry.
         name: String,
     },
-    /// An entry of the archive is none of the files that a bundle has.
+    /// The name of an entry is not that of a bundle's file.
     #[error(
         "the entry `{name}` is unknown: a bundle holds `policy.yaml`, `suppressions.yaml` and `pins.yaml`"
     )]
@@ -64,19 +64,19 @@ pub enum BundleError {
         /// The entry.
         name: String,
     },
-    /// Two entries have one name.
+    /// Two entries have the same name.
     #[error("the entry `{name}` is there twice")]
     Twice {
         /// The entry.
         name: String,
     },
-    /// A file is larger than any that is read.
+    /// A file is larger than the limit.
     #[error("`{name}` is too large: a file of a bundle may have {MAX_FILE_BYTES} bytes at most")]
     FileTooLarge {
         /// The entry.
         name: String,
     },
-    /// A file is no text.
+    /// A file is not text.
     #[error("`{name}` is no UTF-8 text")]
     NotText {
         /// The entry.
@@ -88,39 +88,39 @@ pub enum BundleError {
         /// The entry.
         name: &'static str,
     },
-    /// The bundle is of a format of the future.
+    /// The bundle has a later format.
     #[error("it has the format {format}, and this mcpmon reads {FORMAT}: update mcpmon")]
     Format {
         /// The format.
         format: u64,
     },
-    /// The manifest cannot be read.
+    /// The manifest is invalid.
     #[error("manifest.json is wrong: {0}")]
     Manifest(String),
-    /// The serial is no number that can be succeeded.
+    /// The serial is out of range.
     #[error("the serial {serial} is not from 1 to {MAX_SERIAL}")]
     Serial {
         /// The serial.
         serial: u64,
     },
-    /// A file is not what the manifest says.
+    /// A file does not match the manifest.
     #[error("`{name}` is not the file that manifest.json names")]
     Digest {
         /// The entry.
         name: String,
     },
-    /// The archive holds something besides what was read.
+    /// The archive is not written in the only allowed form.
     #[error("the archive holds more than its files: build it with `mcpmon bundle build`")]
     NotCanonical,
-    /// The bundle is of another series.
+    /// The bundle has another name than the one that the host accepts.
     #[error("it is the bundle {}, and this host takes `{wanted}` (`policy.bundle.name`)", found.as_ref().map_or_else(|| "without a name".to_owned(), |name| format!("`{name}`")))]
     OtherName {
         /// The name in the manifest.
         found: Option<String>,
-        /// The name that the host takes.
+        /// The name that the host accepts.
         wanted: String,
     },
-    /// The serial is lower than the one that is in force.
+    /// The serial is lower than the last one.
     #[error(
         "it has the serial {serial}, and the serial {last} was in force on this host: an older bundle is never taken again; build it anew with a higher serial"
     )]
@@ -130,15 +130,15 @@ pub enum BundleError {
         /// The highest one that was accepted.
         last: u64,
     },
-    /// Another bundle had the same serial.
+    /// The accepted bundle has the same serial and another content.
     #[error("it has the serial {serial} of another bundle, {last}: build it anew with a higher serial")]
     SameSerial {
         /// The serial.
         serial: u64,
-        /// The digest of the accepted one.
+        /// The digest of the accepted bundle.
         last: Digest,
     },
-    /// The bundle was valid up to a time that is over.
+    /// The bundle has expired.
     #[error("it expired at {at}: build a new one")]
     Expired {
         /// The time, RFC 3339.

@@ -1,4 +1,4 @@
-//! Keys: Ed25519, the private one as PKCS#8 in PEM, as `openssl genpkey -algorithm ed25519` writes it.
+//! Keys: Ed25519; the private key is PKCS#8 in PEM, as `openssl genpkey -algorithm ed25519` writes it.
 
 use std::{fmt, str::FromStr};
 
@@ -9,7 +9,7 @@ use ring::{
 };
 use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 
-/// The prefix of a public key as text.
+/// The prefix of a public key in text form.
 const PREFIX: &str = "ed25519:";
 /// Bytes of a public key, and of a seed.
 const KEY_BYTES: usize = 32;
@@ -24,13 +24,13 @@ const PKCS8_START: [u8; 16] = [
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PublicKey([u8; KEY_BYTES]);
 
-/// The reason why a text is no key.
+/// The reason why a text is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The text is no public key.
+    /// The text is not a public key.
     #[error("no public key: expected `ed25519:` and 32 bytes in base64, as `mcpmon bundle keygen` prints it")]
     Public,
-    /// The text is no private key.
+    /// The text is not a private key.
     #[error(
         "no Ed25519 private key in PEM: make one with `mcpmon bundle keygen FILE` or `openssl genpkey -algorithm ed25519`"
     )]
@@ -41,7 +41,7 @@ pub enum KeyError {
 }
 
 impl PublicKey {
-    /// Returns whether `signature` is this key's of `message`.
+    /// Returns whether `signature` is a signature of `message` by this key.
     pub(crate) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, self.0)
             .verify(message, signature)
@@ -73,11 +73,11 @@ impl FromStr for PublicKey {
     }
 }
 
-/// A private key, with which bundles are signed.
+/// A private key, which signs bundles.
 pub struct BundleKey(Ed25519KeyPair);
 
 impl BundleKey {
-    /// Makes a new key; returns its text in PEM.
+    /// Generates a new key; returns its text in PEM.
     ///
     /// # Errors
     /// Returns an error if the system gives no random bytes.
@@ -96,14 +96,14 @@ impl BundleKey {
     /// Reads a key in PEM.
     ///
     /// # Errors
-    /// Returns an error if it is none.
+    /// Returns an error if it is not a key.
     pub fn from_pem(pem: &[u8]) -> Result<Self, KeyError> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem).map_err(|_no_pem| KeyError::Private)?;
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der.secret_pkcs8_der());
         pair.map(Self).map_err(|_rejected| KeyError::Private)
     }
 
-    /// Returns the public key to it.
+    /// Returns its public key.
     pub fn public(&self) -> PublicKey {
         let mut bytes = [0; KEY_BYTES];
         bytes.copy_from_slice(self.0.public_key().as_ref());

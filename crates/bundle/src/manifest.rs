@@ -1,4 +1,4 @@
-//! Manifest: what a bundle says of itself, and the digest of each of its files.
+//! The manifest: a bundle's description, and the digest of each of its files.
 
 use jiff::Timestamp;
 use mcpmon_model::Digest;
@@ -8,7 +8,7 @@ use crate::{archive::BundleFile, error::BundleError};
 
 /// The format that this program writes and reads.
 pub const FORMAT: u64 = 1;
-/// Largest serial: every reader of JSON knows it exactly.
+/// Largest serial: every JSON parser represents it exactly.
 pub const MAX_SERIAL: u64 = (1 << 53) - 1;
 /// Longest name, in bytes.
 const MAX_NAME_BYTES: usize = 64;
@@ -19,22 +19,22 @@ const MAX_NAME_BYTES: usize = 64;
 pub struct Manifest {
     /// The version of the format.
     pub format: u64,
-    /// The number of the bundle: each next one of a fleet has a higher one.
+    /// The number of the bundle: each new bundle of a fleet has a higher one.
     pub serial: u64,
-    /// The series that it belongs to, where a fleet has several.
+    /// The name, if a fleet has several series of bundles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The time at which it was built.
     #[serde(with = "rfc3339")]
     pub created: Timestamp,
-    /// The time from which on no host takes it any more.
+    /// The time from which on no host accepts the bundle.
     #[serde(default, with = "optional_rfc3339", skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
     /// Its files, in the order of the archive.
     pub files: Vec<ManifestFile>,
 }
 
-/// A file, as the manifest names it.
+/// A file in the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestFile {
@@ -46,14 +46,14 @@ pub struct ManifestFile {
     pub sha256: Digest,
 }
 
-/// Returns whether `name` can be the name of a series.
+/// Returns whether `name` is valid as the name of a bundle.
 pub fn is_bundle_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
 impl Manifest {
-    /// Returns its text.
+    /// Returns its JSON text.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         let mut text = serde_json::to_vec_pretty(self).expect("a manifest is plain JSON");
         text.push(b'\n');
@@ -67,7 +67,7 @@ impl Manifest {
             format: u64,
         }
         let wrong = |error: serde_json::Error| BundleError::Manifest(error.to_string());
-        // First: one of another format would give nothing but unknown fields.
+        // The format is checked first: another format would only give unknown fields.
         let Version { format } = serde_json::from_str(text).map_err(wrong)?;
         if format != FORMAT {
             return Err(BundleError::Format { format });
@@ -77,7 +77,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Checks what the types do not say.
+    /// Checks what the types do not express.
     pub(crate) fn check(&self) -> Result<(), BundleError> {
         if !(1..=MAX_SERIAL).contains(&self.serial) {
             return Err(BundleError::Serial { serial: self.serial });
@@ -89,7 +89,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Checks that it names these files and no others, in this order.
+    /// Checks that the manifest names these files and no others, in this order.
     pub(crate) fn check_files(&self, files: &[(BundleFile, String)]) -> Result<(), BundleError> {
         for (file, text) in files {
             let named = self.files.iter().find(|named| named.name == file.name());
@@ -111,7 +111,7 @@ impl Manifest {
     }
 }
 
-/// Times as text.
+/// Serialisation of times as text.
 mod rfc3339 {
     use jiff::Timestamp;
     use serde::{Deserialize as _, Deserializer, Serializer, de};
@@ -126,7 +126,7 @@ mod rfc3339 {
     }
 }
 
-/// The same where there may be none.
+/// Serialisation of optional times as text.
 mod optional_rfc3339 {
     use jiff::Timestamp;
     use serde::{Deserialize as _, Deserializer, Serializer, de};

@@ -1,4 +1,4 @@
-//! The keys that a file sets without effect: another key switches them off, their day is over, or this version has no use for
+//! Keys that a file sets without effect: another key switches them off, they have expired, or this version does not use
 //! them yet.
 
 use std::{collections::BTreeSet, fmt};
@@ -22,13 +22,13 @@ pub struct NotInForce {
 /// The reason why a key has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// The format has the key; this version does nothing with it.
+    /// The format has the key; this version does not use it.
     NotYet,
-    /// The key is read only if another key has this value.
+    /// The key has an effect only if another key has this value.
     Needs(&'static str),
     /// The key was valid up to this day.
     Expired(Date),
-    /// A bundle is in force, which alone can have the key.
+    /// A bundle is in force, and only the bundle can set the key.
     OfBundle,
 }
 
@@ -43,10 +43,10 @@ impl fmt::Display for NotInForce {
     }
 }
 
-/// Keys of the format, by section, that this version checks and does nothing with.
+/// Keys of the format, by section, that this version checks but does not use.
 const NOT_YET: [(&[&str], &str); 1] = [(&["mcp", "registry"], "persistent")];
 
-/// Keys of `mcp` that are read only where `enforce_policy` is on.
+/// Keys of `mcp` that have an effect only if `enforce_policy` is on.
 const POLICY: [&str; 18] = [
     "fail_closed",
     "server_policy",
@@ -68,8 +68,9 @@ const POLICY: [&str; 18] = [
     "native_tools",
 ];
 
-/// The keys of `tree` without effect, in alphabetical order. One that asks for nothing (an empty list, an empty
-/// text) is none of them; one that repeats its default is, because the default has no effect either. `today` is in UTC.
+/// Returns the keys of `tree` without effect, in alphabetical order. A key that requests nothing (an empty list, an
+/// empty text) is not included; one that repeats its default is, because the default has no effect either. `today` is
+/// in UTC.
 pub(super) fn not_in_force(tree: &Node, mcp: &Mcp, today: Date) -> Vec<NotInForce> {
     let mut found: BTreeSet<NotInForce> = not_yet(tree).collect();
     let lists = [

@@ -1,4 +1,4 @@
-//! Switching a configuration between observing and enforcing: the word that has to change, and the file it is in.
+//! Switching of a configuration between observe and enforce mode: the word that changes, and its file.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ pub struct ModeEdit {
 }
 
 impl ModeEdit {
-    /// The change that gives `loaded` this mode; `None` where it has it already, or no file can say so.
+    /// Builds the edit that gives `loaded` this mode. Returns `None` if it has the mode already, or no file can set it.
     pub fn new(loaded: &LoadedConfiguration, mode: Mode) -> Option<Self> {
         if loaded.policy.mode == mode {
             return None;
@@ -61,7 +61,7 @@ impl ModeEdit {
     }
 }
 
-/// The value of `mode` in a configuration.
+/// Returns the value of `mode` in a configuration.
 pub const fn mode_word(mode: Mode) -> &'static str {
     match mode {
         Mode::Enforce => "enforce",
@@ -69,7 +69,7 @@ pub const fn mode_word(mode: Mode) -> &'static str {
     }
 }
 
-/// `text` with a line that sets the mode below it, and the number of that line from 1.
+/// Returns `text` with an additional line that sets the mode, and the number of that line from 1.
 fn added(text: &str, word: &str) -> Option<(u32, String)> {
     let end = match text.is_empty() || text.ends_with('\n') {
         true => "",
@@ -80,7 +80,8 @@ fn added(text: &str, word: &str) -> Option<(u32, String)> {
     Some((line, format!("{before}mode: {word}\n")))
 }
 
-/// `text` with the characters at a line and column (both from 1), as many as the third number, replaced by `word`.
+/// Returns `text` with the characters at a line and column (both from 1) replaced by `word`; the third number is their
+/// count.
 fn replaced(text: &str, (line, column, length): (u32, u32, u32), word: &str) -> Option<String> {
     let index = |number: u32| usize::try_from(number).ok()?.checked_sub(1);
     let lines = text.split_inclusive('\n');

@@ -1,4 +1,4 @@
-//! Outline of a configuration for people: the place, the meaning and the default of each key.
+//! The outline of a configuration for people: the place, the meaning and the default of each key.
 
 use serde_json::Value as Json;
 
@@ -11,7 +11,7 @@ use super::{
 /// Lists whose elements are rules with an id.
 const RULES: [&str; 3] = ["mcp.rules", "mcp.resource_rules", "mcp.value_limits"];
 
-/// A configuration that can be asked about its keys.
+/// A configuration, for queries about its keys.
 #[derive(Clone, Debug)]
 pub struct Outline {
     tree: Node,
@@ -24,7 +24,7 @@ pub struct Outline {
 pub struct StatedKey {
     /// The key: `mcp.rules[0]`.
     pub key: String,
-    /// The id of a rule, where it is one.
+    /// The id, if the element is a rule.
     pub id: Option<String>,
     /// The place: `mcpmon.yaml:7`.
     pub place: String,
@@ -37,14 +37,14 @@ pub struct StatedKey {
 /// The meaning of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyMeaning {
-    /// In a sentence or two.
+    /// The meaning, in a sentence or two.
     pub what: String,
     /// The default in one line; `None` if there is none.
     pub default: Option<String>,
 }
 
 impl Outline {
-    /// The outline of a configuration.
+    /// Creates the outline of a configuration.
     pub fn of(loaded: &LoadedConfiguration) -> Self {
         Self {
             tree: load::read(loaded.text.origins()).tree,
@@ -60,7 +60,7 @@ impl Outline {
         self.stated(&path)
     }
 
-    /// Each element of the list at `key`; none where it is no list.
+    /// Returns the elements of the list at `key`; none if it is not a list.
     pub fn elements(&self, key: &str) -> Vec<StatedKey> {
         let Some(path) = path(key) else {
             return Vec::new();
@@ -76,13 +76,13 @@ impl Outline {
         }
     }
 
-    /// The configured rule with this id.
+    /// Returns the configured rule with this id.
     pub fn rule(&self, id: &str) -> Option<StatedKey> {
         let mut rules = RULES.iter().flat_map(|list| self.elements(list));
         rules.find(|stated| stated.id.as_deref() == Some(id))
     }
 
-    /// Every key of every section that is set, in the order of the files.
+    /// Returns every key that is set, of all sections, in the order of the files.
     pub fn set(&self) -> Vec<StatedKey> {
         let mut found = Vec::new();
         let root = KeyPath::root();
@@ -112,7 +112,7 @@ impl Outline {
         })
     }
 
-    /// A key of the format that `key` may be meant for.
+    /// Returns a key of the format that resembles `key`.
     pub fn resembling(&self, key: &str) -> Option<String> {
         let (mut schema, mut way) = (&self.schema, String::new());
         for name in names(key)? {
@@ -160,7 +160,7 @@ impl Outline {
         })
     }
 
-    /// The schema of the value at `name` in what `schema` describes.
+    /// Returns the schema of the value at `name` in a value of `schema`.
     fn below<'s>(&'s self, schema: &'s Json, name: &str) -> Option<&'s Json> {
         let mut found = self.resolve(schema).get("properties")?.get(bare(name))?;
         for _ in 0..name.matches('[').count() {
@@ -180,7 +180,7 @@ impl Outline {
         (!defaults.is_empty()).then_some(Json::Object(defaults))
     }
 
-    /// Returns the schema that a reference leads to, directly or as one of a choice.
+    /// Returns the schema that is the target of a reference, directly or as one of several choices.
     fn resolve<'s>(&'s self, schema: &'s Json) -> &'s Json {
         let choice = schema["anyOf"].as_array().and_then(|choices| choices.first());
         let reference = choice.unwrap_or(schema)["$ref"].as_str();
@@ -202,7 +202,7 @@ fn keys(node: &Node) -> impl Iterator<Item = &str> {
     entries.iter().map(|entry| entry.key.as_str())
 }
 
-/// A default in one line.
+/// Returns a default in one line.
 fn plain(value: &Json) -> String {
     match value {
         Json::Null | Json::Bool(_) | Json::Number(_) => value.to_string(),
@@ -219,13 +219,13 @@ fn plain(value: &Json) -> String {
     }
 }
 
-/// The steps of a key, each with its positions: `mcp`, `rules[0]`; `None` where it is no key.
+/// Returns the steps of a key, each with its positions: `mcp`, `rules[0]`. Returns `None` if it is not a key.
 fn names(key: &str) -> Option<Vec<&str>> {
     let names: Vec<&str> = key.split('.').collect();
     names.iter().all(|name| !bare(name).is_empty()).then_some(names)
 }
 
-/// Without its positions.
+/// Returns a step without its positions.
 fn bare(name: &str) -> &str {
     name.split('[').next().unwrap_or_default()
 }

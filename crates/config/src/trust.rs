@@ -12,14 +12,14 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 /// The files that are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// All: who runs this can change nothing that the file's writers could not.
+    /// All files: the user of this process can change nothing that the writers of a file could not.
     Anyone,
-    /// Those that only root and this user can change, or put another file in the place of.
+    /// Files that only root and this user can change or replace.
     Owner(u32),
 }
 
 impl Trust {
-    /// Returns the trust for a process of the user `uid`: root enforces for others, so it checks who wrote
+    /// Returns the trust for a process of the user `uid`: root enforces for others, so it checks who can have written
     /// the rules.
     pub const fn for_user(uid: u32) -> Self {
         match uid {
@@ -29,7 +29,7 @@ impl Trust {
     }
 }
 
-/// Mode bit of directories in which only owners remove files.
+/// Mode bit of directories in which only the owner of a file can remove it.
 const STICKY: u32 = 0o1000;
 
 /// The reason why a file is not trusted.
@@ -50,7 +50,7 @@ pub enum Distrust {
         path: PathBuf,
         /// The users who can write it.
         writers: &'static str,
-        /// The mode that puts it right.
+        /// The mode that corrects it.
         remedy: &'static str,
     },
     /// The file cannot be examined.
@@ -64,8 +64,8 @@ pub enum Distrust {
     },
 }
 
-/// Checks the open file behind `path`, whose metadata is `file`, and every directory on the way to it, the way
-/// of the path and that of the file its links lead to.
+/// Checks the open file at `path`, whose metadata is `file`, and every directory above it: above the path, and above
+/// the target of its links.
 pub(super) fn check(path: &Path, file: &Metadata, trust: Trust) -> Result<(), Distrust> {
     let Trust::Owner(trusted) = trust else {
         return Ok(());
@@ -90,7 +90,7 @@ fn check_directory(directory: &Path, trusted: u32) -> Result<(), Distrust> {
         return Ok(());
     }
     match check_mode(directory, &metadata) {
-        // A Kubernetes ConfigMap is a directory open to all, mounted read-only.
+        // A Kubernetes ConfigMap is a directory that everyone can write, mounted read-only.
         Err(Distrust::Writable { .. }) if is_read_only(directory)? => Ok(()),
         result => result,
     }

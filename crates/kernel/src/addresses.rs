@@ -1,4 +1,5 @@
-//! Address lists into the kernel's tables: filled beside the one in force, then swapped in one store.
+//! The address lists in the kernel's tables: a new list is written to the unused copy, then the copies are swapped by
+//! one store.
 
 use aya::{
     Ebpf,
@@ -21,7 +22,7 @@ use super::{
     sys::wait_for_running_programs,
 };
 
-// The core numbers lists and rules without knowing the ABI; both must say the same.
+// The engine numbers lists and rules without knowing the ABI; both definitions must agree.
 const _: () = {
     assert!(LIST_HOST == table::LIST_HOST && LIST_PENDING == table::LIST_PENDING);
     assert!(LIST_FIRST_SERVER == table::LIST_FIRST_SERVER);
@@ -32,12 +33,12 @@ const _: () = {
     );
 };
 
-/// The mode of the tables: refusals are carried out, or only reported.
+/// Whether refusals are enforced, or only reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enforcement {
     /// Refused connections fail with `EPERM`.
     Enforce,
-    /// Connections pass and are reported. The self-test's address is refused all the same.
+    /// Connections pass and are reported; only the self-test's address is refused.
     Observe,
 }
 
@@ -58,7 +59,7 @@ struct Copy {
     ports: HashMap<MapData, PortKey, NetworkEntry>,
 }
 
-/// A list could not be installed; the one before stays in force.
+/// The reason why a list could not be installed; the previous one stays in force.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// A table refused an entry.
@@ -87,7 +88,7 @@ impl AddressTables {
         };
         let (first, second) = (copy("A", 0)?, copy("B", Control::TABLE_B)?);
         let control: Array<_, Control> = take(ebpf, "CONTROL", Array::try_from)?;
-        // An earlier daemon's list holds until there is another.
+        // An earlier daemon's list stays in force until there is another.
         let word = control.get(&0, 0).map_or(0, |control| control.word);
         let (in_force, idle) = if word & Control::TABLE_B == 0 {
             (first, second)
@@ -102,11 +103,11 @@ impl AddressTables {
         })
     }
 
-    /// Puts `tables` in force. Every connection is judged by the old list or by the new one, never by a
-    /// mixture, and never by none.
+    /// Puts `tables` in force. Every connection is judged either by the old list or by the new one, never by a mixture
+    /// or by none.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses an entry; the list before stays in force.
+    /// Returns an error if the kernel refuses an entry; the previous list stays in force.
     pub fn install(&mut self, tables: &Tables, enforcement: Enforcement) -> Result<(), InstallError> {
         if let Err(error) = self.idle.fill(tables) {
             self.idle.clear();
@@ -127,8 +128,8 @@ impl AddressTables {
         self.switch(in_force.fold(self.idle.selector | enforce, |word, (_, bit)| word | bit))?;
         std::mem::swap(&mut self.in_force, &mut self.idle);
         if let Err(error) = wait_for_running_programs() {
-            // Without the barrier a program may still read the old copy for a moment: leave it whole
-            // until the next list, which is at least a resolve interval away.
+            // Without the barrier, a running program may still read the old copy for a moment. Leave it unchanged until
+            // the next list, which is at least a resolve interval away.
             tracing::debug!(%error, "no memory barrier: the old address list is cleared later");
             return Ok(());
         }
@@ -144,7 +145,7 @@ impl AddressTables {
         Ok(())
     }
 
-    /// The control word in force.
+    /// Returns the control word in force.
     pub const fn word(&self) -> u64 {
         self.word
     }
@@ -187,7 +188,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Empties the copy. Keys are collected first: deleting under an iterator restarts it.
+    /// Empties the copy. Keys are collected first, because deleting during an iteration restarts it.
     fn clear(&mut self) {
         let v4: Vec<_> = self.v4.keys().filter_map(Result::ok).collect();
         let v6: Vec<_> = self.v6.keys().filter_map(Result::ok).collect();

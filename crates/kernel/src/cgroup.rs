@@ -7,26 +7,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The reason why there is no cgroup to attach to.
+/// The reason why there is no cgroup for the programs.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
     /// `/proc/self/mountinfo` is unreadable.
     #[error("failed to read the mount table")]
     Mounts(#[source] io::Error),
-    /// No such mount.
+    /// No cgroup v2 hierarchy is mounted.
     #[error(
         "no cgroup v2 hierarchy is mounted; mount one: `mount -t cgroup2 none /sys/fs/cgroup/unified` (or /sys/fs/cgroup)"
     )]
     NotMounted,
-    /// The mounted directory is only a part of the hierarchy: programs attached there would miss everything
-    /// outside.
+    /// The mounted directory is only a part of the hierarchy: programs attached there would miss everything outside of
+    /// it.
     #[error(
         "{path} is not the root of the cgroup hierarchy (inode {inode}, not 1); in a container, mount the host's /sys/fs/cgroup and use the host's cgroup namespace"
     )]
     NotRoot {
         /// The mount point of the hierarchy.
         path: PathBuf,
-        /// Inode number found.
+        /// The inode number that was found.
         inode: u64,
     },
     /// The directory cannot be opened.
@@ -34,7 +34,7 @@ pub enum CgroupError {
     Open {
         /// The mount point of the hierarchy.
         path: PathBuf,
-        /// Cause.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -45,7 +45,7 @@ pub enum CgroupError {
 pub struct CgroupRoot {
     /// The mount point.
     pub path: PathBuf,
-    /// Descriptor programs attach to.
+    /// The descriptor to which programs are attached.
     pub directory: File,
 }
 
@@ -53,7 +53,7 @@ pub struct CgroupRoot {
 const ROOT_INODE: u64 = 1;
 
 impl CgroupRoot {
-    /// Finds the mount and makes sure it is the root.
+    /// Finds the mount, and checks that it is the root.
     ///
     /// # Errors
     /// Returns an error if there is none, or only a part of the hierarchy is visible.
@@ -89,7 +89,7 @@ impl CgroupRoot {
     }
 }
 
-/// Mount points of type cgroup2, in the order of `/proc/self/mountinfo`.
+/// Returns the mount points of type cgroup2, in the order of `/proc/self/mountinfo`.
 fn mounts(table: &str) -> Vec<PathBuf> {
     table
         .lines()
@@ -101,7 +101,7 @@ fn mounts(table: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Undoes the kernel's octal escapes (space, tab, newline, backslash).
+/// Reverses the kernel's octal escapes (space, tab, newline, backslash).
 fn unescape(text: &str) -> String {
     text.replace("\\040", " ")
         .replace("\\011", "\t")

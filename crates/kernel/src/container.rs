@@ -1,7 +1,7 @@
 //! Containers and pods, read from cgroup paths.
 //!
-//! A cgroup path carries the container's id and, under Kubernetes, the pod's UID. It does not carry the
-//! pod's name or namespace: those stay `None` here.
+//! A cgroup path contains the container's id and, under Kubernetes, the pod's UID. It does not contain the pod's name
+//! or namespace: those stay `None` here.
 
 use std::{
     fs::{self, File},
@@ -16,10 +16,10 @@ use crate::sys;
 /// Longest `/proc/PID/cgroup` that is read, in bytes: 14 controllers with paths of `PATH_MAX`.
 const MAX_CGROUP_FILE: u64 = 64 * 1024;
 
-/// The container of process `pid`; `None` where it runs in none.
+/// Returns the container of process `pid`. Returns `None` if it does not run in one.
 ///
 /// # Errors
-/// Returns an error if `/proc/PID/cgroup` cannot be read, as when the process is gone.
+/// Returns an error if `/proc/PID/cgroup` cannot be read, for example because the process has ended.
 pub fn of_process(pid: u32) -> io::Result<Option<ContainerRef>> {
     let mut text = Vec::new();
     File::open(format!("/proc/{pid}/cgroup"))?
@@ -28,20 +28,20 @@ pub fn of_process(pid: u32) -> io::Result<Option<ContainerRef>> {
     Ok(parse(&String::from_utf8_lossy(&text)))
 }
 
-/// The container whose cgroup, or one inside it, has this id below the opened root of the hierarchy; `None` where it is no
-/// container's. The processes in it may have ended.
+/// Returns the container whose cgroup, or one inside it, has this id below the opened root of the hierarchy. Returns
+/// `None` if the cgroup belongs to no container. The processes in it may have ended.
 ///
 /// # Errors
-/// Returns an error if the group is gone, as soon after a container has ended, or may not be looked up.
+/// Returns an error if the cgroup was removed, as it is soon after a container has ended, or may not be looked up.
 pub fn of_cgroup(root: &File, id: u64) -> io::Result<Option<ContainerRef>> {
     let group = sys::open_cgroup(root.as_fd(), id)?;
     let path = fs::read_link(format!("/proc/self/fd/{}", group.as_raw_fd()))?;
     let path = path.to_string_lossy();
-    // So the kernel shows one that was removed since.
+    // The kernel marks a removed cgroup this way.
     Ok(parse_path(path.trim_end_matches(" (deleted)")))
 }
 
-/// Reads the text of `/proc/PID/cgroup`: `hierarchy:controllers:path` lines, of version 1, 2 or both.
+/// Parses the text of `/proc/PID/cgroup`: `hierarchy:controllers:path` lines, of version 1, 2 or both.
 ///
 /// If the lines disagree, the most specific one wins, then the first.
 pub fn parse(cgroup: &str) -> Option<ContainerRef> {
@@ -62,7 +62,7 @@ fn said(container: &ContainerRef) -> usize {
     usize::from(container.container_id.is_some()) + usize::from(container.pod_uid.is_some())
 }
 
-/// The innermost container of one cgroup path, and the innermost pod above it.
+/// Returns the innermost container in a cgroup path, and the innermost pod above it.
 fn parse_path(path: &str) -> Option<ContainerRef> {
     let mut found = ContainerRef::default();
     let mut parent = "";
@@ -83,8 +83,8 @@ fn parse_path(path: &str) -> Option<ContainerRef> {
     (found != ContainerRef::default()).then_some(found)
 }
 
-/// `kubepods-burstable-pod<uid>.slice` of the systemd driver (dashes of the UID written as underscores), or
-/// `pod<uid>` of the cgroupfs driver.
+/// Returns the UID in `kubepods-burstable-pod<uid>.slice` of the systemd driver (in which dashes of the UID are
+/// underscores), or in `pod<uid>` of the cgroupfs driver.
 fn pod_uid(name: &str) -> Option<String> {
     let uid = match name.strip_suffix(".slice") {
         Some(slice) => {
@@ -100,13 +100,14 @@ fn pod_uid(name: &str) -> Option<String> {
     is_uid(&uid).then_some(uid)
 }
 
-/// A UUID, or the 32 hexadecimal digits a static pod of the kubelet's manifest directory has.
+/// Returns whether the text is a UUID, or the 32 hexadecimal digits of a static pod from the kubelet's manifest
+/// directory.
 fn is_uid(text: &str) -> bool {
     let groups: Vec<_> = text.split('-').map(str::len).collect();
     (groups == [8, 4, 4, 4, 12] || groups == [32]) && text.bytes().all(|c| c == b'-' || is_hex(c))
 }
 
-/// The id in a cgroup's name, where runtime, parent or pod say that the name is a container's.
+/// Returns the id in a cgroup's name, if runtime, parent or pod show that the name is a container's.
 fn container_id<'n>(parent: &str, name: &'n str, in_pod: bool) -> Option<&'n str> {
     const PREFIXES: [&str; 5] = ["docker-", "cri-containerd-", "crio-", "libpod-", "nerdctl-"];
     const PARENTS: [&str; 3] = ["docker", "crio", "buildkit"];
@@ -144,7 +145,7 @@ mod tests {
     const INNER: &str = "aa1c0a9d8e7b6a5f4e3d2c1b0a9f8e7d6c5b4a392817065f4e3d2c1b0a9f8e7d";
     const UID: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
 
-    /// Writes `ID`, `INNER`, `UID` and `UID_` (with underscores) out.
+    /// Replaces `ID`, `INNER`, `UID` and `UID_` (with underscores).
     fn expand(template: &str) -> String {
         template
             .replace("UID_", &UID.replace('-', "_"))
@@ -214,7 +215,7 @@ mod tests {
         Ok(())
     }
 
-    /// A group with the name of a container's, removed at the end of its test.
+    /// A cgroup with the name of a container's, removed at the end of its test.
     struct Group(PathBuf);
 
     impl Drop for Group {

@@ -12,7 +12,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// One counter.
+    /// Returns one counter.
     ///
     /// # Errors
     /// Returns an error if the map cannot be read.
@@ -21,7 +21,7 @@ impl Counters {
         Ok(values.iter().sum())
     }
 
-    /// All of them, by name.
+    /// Returns all counters, by name.
     ///
     /// # Errors
     /// Returns an error if the map cannot be read.

@@ -1,16 +1,16 @@
-//! The object's maps by name, and whether pinned ones are made like them.
+//! The object's maps by name, and whether pinned maps have the same layout.
 
 use aya::maps::{MapData, MapError};
 use aya_obj::Object;
 
 use super::{kernel_log, pinned::PinnedSet};
 
-/// The object cannot be read.
+/// The error of reading the object.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to read the kernel object's maps")]
 pub struct LayoutError(#[source] Box<aya_obj::ParseError>);
 
-/// The maps of an object that have names of their own, each with its layout.
+/// The named maps of an object, each with its layout.
 #[derive(Debug)]
 pub(super) struct NamedMaps(Vec<(String, Layout)>);
 
@@ -24,10 +24,10 @@ struct Layout {
 }
 
 impl NamedMaps {
-    /// Those of `object`.
+    /// Reads the maps of `object`.
     ///
     /// # Errors
-    /// Returns an error if it is no object.
+    /// Returns an error if it is not an object file.
     pub(super) fn of(object: &[u8]) -> Result<Self, LayoutError> {
         let object = Object::parse(object).map_err(|error| LayoutError(Box::new(error)))?;
         let layout = |map: &aya_obj::Map| Layout {
@@ -36,7 +36,7 @@ impl NamedMaps {
             value: map.value_size(),
             entries: map.max_entries(),
         };
-        // Sections of constants are maps too, made anew with each load; so is the log, which no release has.
+        // Sections of constants are maps too, created anew with each load; so is the log, which no release has.
         let is_kept = |name: &str| !name.starts_with('.') && name != kernel_log::MAP;
         let named = object.maps.iter().filter(|(name, _)| is_kept(name));
         let mut maps: Vec<_> = named.map(|(name, map)| (name.clone(), layout(map))).collect();
@@ -44,12 +44,12 @@ impl NamedMaps {
         Ok(Self(maps))
     }
 
-    /// Their names.
+    /// Returns the names.
     pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Returns whether every one of them is in `set`, and made like it.
+    /// Returns whether all of them are in `set`, with the same layout.
     pub(super) fn fit(&self, set: &PinnedSet) -> bool {
         self.0.iter().all(|(name, wanted)| match pinned(set, name) {
             Ok(found) if found == *wanted => true,

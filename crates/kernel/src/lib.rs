@@ -1,4 +1,4 @@
-//! The kernel sense: load and attach, rings to records, lists to maps.
+//! The kernel sensor: it loads and attaches the programs, converts rings to records, and writes lists to maps.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 

@@ -6,21 +6,21 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 
 use super::btf::KERNEL_BTF;
 
-/// Something the kernel sense cannot do without.
+/// A requirement of the kernel sensor that is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// Capabilities, by name.
     Capabilities(Vec<&'static str>),
     /// A kernel older than [`MINIMUM`].
     Kernel(String),
-    /// Kernel type information.
+    /// The kernel's type information (BTF).
     Btf,
 }
 
 /// Oldest kernel that has everything: ring buffers (5.8), cgroup links (5.7), raw tracepoint links.
 pub const MINIMUM: (u32, u32) = (5, 10);
 
-/// Capabilities with their bit, as capabilities(7) numbers them.
+/// The required capabilities with their bits, as in capabilities(7).
 const CAPABILITIES: [(&str, u32); 4] = [
     ("CAP_BPF", 39),
     ("CAP_PERFMON", 38),
@@ -30,10 +30,10 @@ const CAPABILITIES: [(&str, u32); 4] = [
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_KILL: u32 = 5;
 const CAP_LEASE: u32 = 28;
-/// Implied by `CAP_SYS_ADMIN`.
+/// Capabilities that `CAP_SYS_ADMIN` implies.
 const ADMIN_COVERS: [u32; 2] = [39, 38];
 
-/// Everything that is missing here; empty where the sense can start.
+/// Returns everything that is missing on this host; empty if the sensor can start.
 pub fn missing() -> Vec<Missing> {
     let mut missing = Vec::new();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -51,20 +51,20 @@ pub fn missing() -> Vec<Missing> {
     missing
 }
 
-/// Returns whether this process may signal those of every user.
+/// Returns whether this process may signal the processes of all users.
 pub fn can_signal_everyone() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     has(&status, CAP_KILL)
 }
 
-/// Returns whether this process may have leases of files of every user.
+/// Returns whether this process may take leases of the files of all users.
 #[must_use]
 pub fn can_lease_everything() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     has(&status, CAP_LEASE)
 }
 
-/// One line for each thing, with its remedy.
+/// Describes each missing requirement, with its remedy.
 pub fn describe(missing: &[Missing]) -> String {
     let lines: Vec<String> = missing.iter().map(ToString::to_string).collect();
     lines.join("; ")
@@ -92,7 +92,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Lifts the locked-memory limit, which kernels before 5.11 charge maps to. Later ones ignore it.
+/// Lifts the locked-memory limit, against which kernels before 5.11 charge maps. Later kernels ignore it for maps.
 pub fn raise_memory_limit() {
     if let Err(error) = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY) {
         tracing::debug!(%error, "the locked-memory limit stays as it is");
@@ -108,7 +108,7 @@ fn lacking_capabilities(status: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// Returns whether a capability is in effect, by its bit.
+/// Returns whether a capability is effective, by its bit.
 fn has(status: &str, bit: u32) -> bool {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let mask = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

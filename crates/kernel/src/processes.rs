@@ -22,7 +22,7 @@ impl ProcessTable {
         self.entries.get(&pid, 0).ok()
     }
 
-    /// Sets what the kernel knows of `pid`; children inherit it from now on.
+    /// Sets the kernel's entry for `pid`; children inherit it from now on.
     ///
     /// # Errors
     /// Returns an error if the table is full.
@@ -30,13 +30,13 @@ impl ProcessTable {
         self.entries.insert(pid, entry, 0)
     }
 
-    /// Forgets `pid`.
+    /// Removes the entry of `pid`.
     pub fn remove(&mut self, pid: u32) {
-        // Absent where the kernel was faster.
+        // Absent if the kernel has removed it already.
         drop(self.entries.remove(&pid));
     }
 
-    /// Every tracked process.
+    /// Returns every tracked process.
     pub fn iter(&self) -> impl Iterator<Item = (u32, ProcessEntry)> {
         self.entries.iter().filter_map(Result::ok)
     }
@@ -53,8 +53,8 @@ impl RefusedFiles {
         Self { files }
     }
 
-    /// From now on, a process that executes exactly this file, unchanged, is killed before its first
-    /// instruction. `server` is the caller's number of the server that it is refused to.
+    /// Refuses a file: from now on, a process that executes exactly this file, unchanged, is killed before its first
+    /// instruction. `server` is the caller's number of the server for which it is refused.
     ///
     /// # Errors
     /// Returns an error if the list is full.
@@ -62,14 +62,14 @@ impl RefusedFiles {
         self.files.insert(file, server, 0)
     }
 
-    /// Every refused file, with the number that the caller gave.
+    /// Returns every refused file, with the number that the caller gave.
     pub fn iter(&self) -> impl Iterator<Item = (FileKey, u32)> {
         self.files.iter().filter_map(Result::ok)
     }
 
-    /// Lets the file run again.
+    /// Allows the file to run again.
     pub fn accept(&mut self, file: &FileKey) {
-        // Absent where it was never refused.
+        // Absent if it was not refused.
         drop(self.files.remove(file));
     }
 }
@@ -85,10 +85,10 @@ impl AgentNames {
         Self { names }
     }
 
-    /// Puts `names` in the place of those before. Running agents stay agents.
+    /// Replaces the names. Running agents stay agents.
     ///
     /// # Errors
-    /// Returns an error if there are more than the table holds; those that fit are in force.
+    /// Returns an error if there are more names than the table holds; those that fit are in force.
     pub fn replace(&mut self, names: &[String]) -> Result<(), MapError> {
         let wanted: Vec<_> = names.iter().map(|name| comm(name)).collect();
         let before: Vec<_> = self.names.keys().filter_map(Result::ok).collect();
@@ -104,7 +104,7 @@ impl AgentNames {
     }
 }
 
-/// A command name as the kernel keeps it: cut to 15 bytes, padded with NUL.
+/// Returns a command name in the kernel's form: cut to 15 bytes, padded with NUL.
 fn comm(name: &str) -> [u8; COMM_LEN] {
     let mut comm = [0; COMM_LEN];
     for (slot, byte) in comm.iter_mut().take(COMM_LEN - 1).zip(name.bytes()) {

@@ -1,4 +1,4 @@
-//! The reasons why the sensor cannot be started, each with its remedy where there is one.
+//! The reasons why the sensor cannot be started, each with its remedy if there is one.
 
 use std::io;
 
@@ -19,22 +19,22 @@ pub enum SensorError {
     /// The system lacks something.
     #[error("{}", preflight::describe(.0))]
     Missing(Vec<Missing>),
-    /// Kernel type information.
+    /// The kernel's type information cannot be used.
     #[error(transparent)]
     Btf(#[from] BtfError),
-    /// Nothing to attach to.
+    /// There is no cgroup to attach to.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
-    /// The directory for what stays in the kernel.
+    /// The directory for pins cannot be used.
     #[error(transparent)]
     Pin(#[from] PinError),
-    /// The object's own maps.
+    /// The object's own maps cannot be read.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// The object cannot be loaded at all.
+    /// The object cannot be loaded.
     #[error("failed to load the kernel programs")]
     Load(#[source] aya::EbpfError),
-    /// There are too many.
+    /// There are too many names of agents.
     #[error(
         "failed to tell the kernel the names of agents: at most {AGENT_NAMES} fit; shorten network.agents"
     )]
@@ -44,7 +44,7 @@ pub enum SensorError {
     Descriptor {
         /// Its name.
         map: String,
-        /// Cause.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -59,7 +59,7 @@ pub enum SensorError {
         #[source]
         source: Option<MapError>,
     },
-    /// One program was refused.
+    /// A program was refused.
     #[error("failed to {step} the kernel program `{program}`{}", verifier_tail(.source))]
     Program {
         /// Its name.
@@ -72,7 +72,7 @@ pub enum SensorError {
     },
 }
 
-/// The part of a verifier log that names the cause is its end.
+/// Returns the end of a verifier log, which names the cause.
 fn verifier_tail(error: &ProgramError) -> String {
     let ProgramError::LoadError { verifier_log, .. } = error else {
         return String::new();

@@ -1,4 +1,5 @@
-//! Files of a package that can be code, as opposed to what its code may read: told by their names, or because they can be executed.
+//! Files of a package that can be code, as opposed to data for that code; they are recognised by their names, or
+//! because they are executable.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
 
@@ -6,12 +7,12 @@ use nix::sys::stat::FileStat;
 
 use super::root::EntryKind;
 
-/// Endings of files that runtimes load or execute.
+/// Extensions of files that runtimes load or execute.
 const ENDINGS: [&str; 26] = [
     "bash", "class", "cjs", "cts", "egg", "jar", "js", "jsx", "lua", "mjs", "mts", "node", "phar", "php",
     "pl", "pm", "pth", "py", "pyc", "rb", "sh", "so", "ts", "tsx", "wasm", "zip",
 ];
-/// Files that say which code is loaded.
+/// Files that determine which code is loaded.
 const NAMES: [&str; 3] = ["entry_points.txt", "package.json", "pyvenv.cfg"];
 
 /// Returns whether a file of this name can be code.
@@ -22,7 +23,7 @@ pub(super) fn is_code_name(name: &OsStr) -> bool {
     listed(&NAMES, name) || is_versioned_library || ending.is_some_and(|ending| listed(&ENDINGS, ending))
 }
 
-/// Returns whether an entry of a directory decides what code is run: code, or a link or directory on the way to some.
+/// Returns whether an entry of a directory affects which code runs: code, or a link or directory that may lead to code.
 pub(super) fn leads_to_code(name: &OsStr, stat: &FileStat) -> bool {
     match EntryKind::of(stat) {
         EntryKind::Directory | EntryKind::Link => true,

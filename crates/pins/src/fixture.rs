@@ -11,13 +11,13 @@ use mcpmon_model::Manifest;
 
 use super::{FileHasher, PackageError, PackageLimits, Root, ServerLayout, node, package::Collector, python};
 
-/// A temporary directory and what a server in it is started with.
+/// A temporary directory, and the environment of a server in it.
 pub(super) struct Fixture {
     directory: tempfile::TempDir,
     root: Root,
 }
 
-/// The interpreter that runs, whatever name it was started by.
+/// The interpreter that runs, whatever name was used to start it.
 const PYTHON: &str = "/usr/bin/python3.11";
 
 impl Fixture {
@@ -36,7 +36,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// The path outside of what is `path` inside.
+    /// Returns the path on the host of `path` inside the root.
     pub(super) fn outside(&self, path: &str) -> PathBuf {
         self.directory.path().join(path.trim_start_matches('/'))
     }
@@ -57,7 +57,7 @@ impl Fixture {
         &self.root
     }
 
-    /// A process of `executable` that was started as `name`, in `/srv`.
+    /// Returns the layout of a process of `executable` that was started as `name`, in `/srv`.
     pub(super) fn setting(&self, executable: &str, name: &str) -> ServerLayout<'_> {
         ServerLayout {
             root: &self.root,
@@ -70,7 +70,7 @@ impl Fixture {
         }
     }
 
-    /// The package of a Node script: its root and what belongs to it.
+    /// Returns the package of a Node script: its root and its manifest.
     pub(super) fn node_package(&self, script: &str) -> Result<(PathBuf, Manifest), PackageError> {
         let setting = self.setting("/usr/bin/node", "node");
         let script = node::entry_file(&self.root, Path::new(script)).expect("the script exists");
@@ -86,7 +86,7 @@ impl Fixture {
         Ok((package.root().to_owned(), package.collect(collector)?))
     }
 
-    /// The package that Python, started as `name`, runs for `-m MODULE`.
+    /// Returns the package that Python, started as `name`, runs for `-m MODULE`.
     pub(super) fn python_module(
         &self,
         name: &str,
@@ -95,7 +95,7 @@ impl Fixture {
         self.python_package(self.setting(PYTHON, name), python::PythonEntry::Module(module))
     }
 
-    /// The same with a `PYTHONPATH`.
+    /// Returns the package with a `PYTHONPATH`.
     pub(super) fn python_module_along(
         &self,
         module_path: &str,
@@ -109,7 +109,7 @@ impl Fixture {
         self.python_package(setting, python::PythonEntry::Module(module))
     }
 
-    /// The package that Python, started as `name`, runs for a script.
+    /// Returns the package that Python, started as `name`, runs for a script.
     pub(super) fn python_script(
         &self,
         name: &str,
@@ -141,12 +141,12 @@ impl Fixture {
     }
 }
 
-/// The paths of a manifest.
+/// Returns the paths in a manifest.
 pub(super) fn paths(manifest: &Manifest) -> Vec<&str> {
     manifest.paths().collect()
 }
 
-/// A child that waits for its input to end, which it does with the test.
+/// A child that runs until its input is closed, at the latest when the test ends.
 pub(super) struct WaitingChild(Child);
 
 impl WaitingChild {
@@ -167,7 +167,7 @@ impl WaitingChild {
                 started => break Self(started?),
             }
         };
-        // A vfork ends before the kernel has put arguments and environment of the new program in place.
+        // A vfork returns before the kernel has set up arguments and environment of the new program.
         while fs::read(format!("/proc/{}/environ", child.pid()))?.is_empty() {
             std::thread::yield_now();
         }

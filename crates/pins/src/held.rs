@@ -1,8 +1,8 @@
-//! Descriptors of the files a server is started from, held while the process that starts it lives: the server
-//! itself may be gone before it can be examined.
+//! Descriptors of the files from which a server is started. They are kept open while the starting process lives,
+//! because the server itself may end before it can be examined.
 //!
-//! The starting process may name any file. So a held file counts only if it is the file that the kernel saw
-//! executed, and nothing of it is read before that is certain.
+//! The starting process may name any file. So a held file counts only if it is the file that the kernel saw executed,
+//! and nothing of it is read before that is certain.
 
 use std::{
     fs, io,
@@ -17,12 +17,12 @@ use super::{
     root::{FoundFile, Root},
 };
 
-/// A program that is about to be executed, with the root and the working directory of the process that starts it. The
-/// program inherits both.
+/// A program that is about to be executed, with the root and the working directory of the starting process, which the
+/// program inherits.
 #[derive(Debug)]
 pub struct HeldProgram {
     executable: Executable,
-    /// Device of its file system, as the kernel numbers it.
+    /// Device of its file system, in the kernel's numbering.
     device: u32,
     root: Root,
     working_directory: PathBuf,
@@ -30,7 +30,7 @@ pub struct HeldProgram {
 }
 
 impl HeldProgram {
-    /// Takes hold of what `process` has open as `descriptor`, and is about to execute with these variables.
+    /// Opens the file that `process` has open as `descriptor`, and is about to execute with these variables.
     ///
     /// # Errors
     /// Returns an error if the process has ended, or has no such descriptor.
@@ -51,7 +51,7 @@ impl HeldProgram {
         })
     }
 
-    /// The program, if it is `file` now.
+    /// Returns the program, if it is `file` now.
     pub(super) fn executable(&self, file: &FileId) -> Result<Executable, HashError> {
         let node = self.executable.node.again().map_err(HashError::Plan)?;
         match self.identity(&node) == *file {
@@ -92,14 +92,14 @@ impl HeldProgram {
     }
 }
 
-/// The mount through which a file was opened.
+/// Returns the id of the mount through which a file was opened.
 fn mount_of(node: &FoundFile) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", node.as_raw_fd())).ok()?;
     let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
     id.trim().parse().ok()
 }
 
-/// The device of a mount's file system. That of `stat(2)` is another one on btrfs and overlayfs; see proc(5).
+/// Returns the device of a mount's file system. On btrfs and overlayfs, `stat(2)` returns another one; see proc(5).
 fn device_of(mounts: &str, mount: u64) -> Option<u32> {
     mounts.lines().find_map(|line| {
         let mut fields = line.split(' ');
@@ -110,7 +110,7 @@ fn device_of(mounts: &str, mount: u64) -> Option<u32> {
     })
 }
 
-/// A device of `stat(2)` as the kernel numbers it.
+/// Converts a device of `stat(2)` to the kernel's numbering.
 fn kernel_device(device: u64) -> u32 {
     let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
     numbered(
@@ -125,7 +125,7 @@ const fn numbered(major: u32, minor: u32) -> u32 {
 }
 
 impl FoundFile {
-    /// The same file with what is known of it now.
+    /// Returns the same file with its current metadata.
     fn again(&self) -> io::Result<Self> {
         Self::new(self.try_clone()?)
     }

@@ -1,5 +1,5 @@
-//! Lock files of installers beside npm and uv: pnpm, yarn and poetry. Each counts only where its installer noted beside the
-//! packages that it installed them.
+//! Lock files of other installers than npm and uv: pnpm, yarn and poetry. A lock file is used only if its installer has
+//! recorded next to the packages that it installed them.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -14,13 +14,14 @@ use super::{
 /// Largest lock file that is read, bytes; all of it is in memory for a moment.
 const MAX_LOCK: u64 = 4 << 20;
 
-/// Most values in one of pnpm: no file of [`MAX_LOCK`] bytes that is written as pnpm writes has more.
+/// Most values in a lock file of pnpm: no file of [`MAX_LOCK`] bytes in pnpm's form has more.
 const MAX_NODES: usize = 1_000_000;
-/// Deepest nesting, and most aliases, of which pnpm writes none.
+/// Deepest nesting, and most aliases; pnpm writes none.
 const MAX_DEPTH: usize = 16;
 const MAX_ALIASES: usize = 16;
 
-/// The source of an npm package: by what pnpm keeps of the lock file that it installed from, else by yarn's.
+/// Returns the source of an npm package: from pnpm's copy of the lock file from which it installed, or else from yarn's
+/// lock file.
 pub(super) fn of_node(
     root: &Root,
     base: &Path,
@@ -32,7 +33,7 @@ pub(super) fn of_node(
     if let Some(lock) = text(root, &modules.join(".pnpm/lock.yaml"), MAX_LOCK) {
         return pnpm(&lock, name, version);
     }
-    // Of yarn 1, and of later ones that install into `node_modules`.
+    // The records of yarn 1, and of later versions that install into `node_modules`.
     let notes = [".yarn-integrity", ".yarn-state.yml"];
     if !notes
         .iter()
@@ -47,7 +48,7 @@ pub(super) fn of_node(
     )
 }
 
-/// A lock file of pnpm, as far as it is read.
+/// The fields of a lock file of pnpm that are read.
 #[derive(Debug, Deserialize)]
 struct PnpmLock {
     #[serde(default)]
@@ -77,7 +78,8 @@ fn pnpm(lock: &str, name: &str, version: &str) -> Option<Source> {
         },
     };
     let lock: PnpmLock = serde_saphyr::from_str_with_options(lock, options).ok()?;
-    // `name@1.0.0`, before version 9 `/name@1.0.0(peer@2.0.0)`, and before version 6 `/name/1.0.0_peer@2.0.0`.
+    // The forms are `name@1.0.0`, before version 9 `/name@1.0.0(peer@2.0.0)`, and before version 6
+    // `/name/1.0.0_peer@2.0.0`.
     let is_it = |key: &str| {
         let rest = key.strip_prefix('/').unwrap_or(key).strip_prefix(name);
         let rest = rest.and_then(|rest| rest.strip_prefix(['@', '/'])?.strip_prefix(version));
@@ -91,19 +93,19 @@ fn pnpm(lock: &str, name: &str, version: &str) -> Option<Source> {
     ))
 }
 
-/// An entry of a lock file of yarn, as far as it is read.
+/// The fields of an entry in a lock file of yarn that are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct YarnEntry {
     version: String,
     resolved: Option<String>,
-    /// Of the archive of the registry.
+    /// The digest of the registry's archive.
     integrity: Option<String>,
-    /// Of the archive that yarn makes of it, since version 2.
+    /// The digest of the archive that yarn makes from it, since version 2.
     checksum: Option<String>,
 }
 
-/// Both forms have an entry's ranges on a line, and what there is of it on indented ones: `name "value"` in version 1,
-/// `name: value` in later ones.
+/// Parses a lock file of yarn. Both forms have an entry's ranges on one line, and its fields on indented lines: `name
+/// "value"` in version 1, `name: value` in later ones.
 fn yarn(lock: &str, directory: &str, version: &str) -> Option<Source> {
     let mut entries = Vec::new();
     let mut current: Option<YarnEntry> = None;
@@ -144,7 +146,7 @@ fn yarn(lock: &str, directory: &str, version: &str) -> Option<Source> {
     ))
 }
 
-/// A lock file of poetry, as far as it is read.
+/// The fields of a lock file of poetry that are read.
 #[derive(Debug, Deserialize)]
 struct PoetryLock {
     #[serde(default)]
@@ -165,8 +167,8 @@ struct PoetryFile {
     hash: String,
 }
 
-/// The source of a Python distribution that poetry installed, which has no URLs: by the wheel that has one of the tags, or by
-/// the source distribution.
+/// Returns the source of a Python distribution that poetry installed, which has no URL: from the wheel with one of the
+/// tags, or from the source distribution.
 pub(super) fn of_poetry(
     root: &Root,
     environment: &Path,
@@ -192,7 +194,7 @@ pub(super) fn of_poetry(
     Some((None, short(&file.hash)))
 }
 
-/// The entry where there is one, or several that say the same.
+/// Returns the only entry, or one of several equal ones.
 fn one<T: PartialEq>(mut entries: impl Iterator<Item = T>) -> Option<T> {
     let first = entries.next()?;
     entries.all(|other| other == first).then_some(first)

@@ -1,5 +1,6 @@
-//! Numbers of names of files when they were hashed. A file whose number of names is another one later was written through a name
-//! that is not watched, or got one from a package manager; where no watch is on the file itself, its change time counts then.
+//! Link counts of files at the time when they were hashed. If a file has another count later, it may have been written
+//! through a name that is not watched, or a package manager may have added a link. Its change time counts then, unless
+//! the file itself is watched.
 
 use std::{
     collections::BTreeMap,
@@ -8,19 +9,19 @@ use std::{
 
 use nix::sys::stat::FileStat;
 
-/// Files by device and inode.
+/// Link counts by device and inode.
 #[derive(Debug, Default)]
 pub struct NameCounts(Mutex<BTreeMap<(u64, u64), NameCount>>);
 
 #[derive(Clone, Copy, Debug)]
 struct NameCount {
     names: u64,
-    /// True if a watch tells of every write.
+    /// True if a watch notices every write.
     watched: bool,
 }
 
 impl NameCounts {
-    /// Notes a file as it is hashed.
+    /// Records a file when it is hashed.
     pub(super) fn note(&self, stat: &FileStat) {
         let count = NameCount {
             names: names(stat),
@@ -29,7 +30,7 @@ impl NameCounts {
         self.lock().entry((stat.st_dev, stat.st_ino)).or_insert(count);
     }
 
-    /// Notes that a watch is on the file itself.
+    /// Records that the file itself is watched.
     pub(super) fn watch(&self, stat: &FileStat) {
         let count = NameCount {
             names: names(stat),
@@ -38,21 +39,21 @@ impl NameCounts {
         self.lock().insert((stat.st_dev, stat.st_ino), count);
     }
 
-    /// Notes that the watches do not tell everything.
+    /// Records that the watches have missed events.
     pub(super) fn doubt(&self) {
         for count in self.lock().values_mut() {
             count.watched = false;
         }
     }
 
-    /// Returns whether a file has another number of names by now, and nothing told whether it was written.
+    /// Returns whether a file has another link count now, and no watch would have noticed a write.
     pub(super) fn differ(&self, stat: &FileStat) -> bool {
         let before = self.lock().get(&(stat.st_dev, stat.st_ino)).copied();
         before.is_some_and(|before| !before.watched && before.names != names(stat))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(u64, u64), NameCount>> {
-        // No step leaves it half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the value half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,11 +1,11 @@
-//! Shares in the directories and files that may be watched at a time: the kernel counts the watches of all servers as one user's.
+//! Quotas of watched directories and files: the kernel counts the watches for all servers as those of one user.
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// The watches that all servers together may have, and have.
+/// The watches of all servers together, and their limit.
 #[derive(Debug, Default)]
 pub struct WatchQuota(Mutex<Taken>);
 
@@ -16,7 +16,7 @@ struct Taken {
     of_user: BTreeMap<u32, usize>,
 }
 
-/// The watches of one server, which count as its user's. They are given back with the value.
+/// The watches of one server, which count for its user. They are released when this is dropped.
 #[derive(Debug)]
 pub struct WatchShare {
     quota: Arc<WatchQuota>,
@@ -24,17 +24,17 @@ pub struct WatchShare {
     taken: Mutex<usize>,
 }
 
-/// The urgency of a watch.
+/// How necessary a watch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Nothing else tells of the change.
+    /// Nothing else notices the change.
     Must,
-    /// A later comparison tells of it, too: a quarter of everything is left to what must be watched.
+    /// A later comparison notices the change too: a quarter of the limit is reserved for necessary watches.
     Spare,
 }
 
 impl WatchQuota {
-    /// A server's share of `limit` watches, of which those of one user may be half.
+    /// Returns a server's share of `limit` watches; one user may have half of them.
     #[must_use]
     pub fn share(self: &Arc<Self>, limit: usize, uid: u32) -> WatchShare {
         self.lock().limit = limit;
@@ -46,13 +46,13 @@ impl WatchQuota {
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
-        // No step leaves the counts half changed.
+        // A poisoned lock is used anyway: no code that holds it can leave the counts half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl WatchShare {
-    /// Takes one, where there is one left for this need.
+    /// Takes one watch. Returns false if none is left for this need.
     pub(super) fn take(&self, need: Need) -> bool {
         let mut taken = self.quota.lock();
         let limit = match need {
@@ -69,7 +69,7 @@ impl WatchShare {
         is_free
     }
 
-    /// Gives one back.
+    /// Releases one watch.
     pub(super) fn give_back(&self) {
         self.give(1);
         *self.own() -= 1;

@@ -1,7 +1,7 @@
-//! The entry of a package in the registry of MCP servers, as the package itself names it: the name by which the registry
-//! knows its owner, and the `server.json` that it was published with.
+//! The entry of a package in the registry of MCP servers, according to the package itself: the name under which its
+//! owner is registered, and the `server.json` with which it was published.
 //!
-//! Whoever can write the package can write both.
+//! A program that can write the package can write both.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -13,16 +13,16 @@ use super::{
     root::Root,
 };
 
-/// The file that a server is published with.
+/// The file with which a server is published.
 const SERVER_JSON: &str = "server.json";
-/// Marks the name in the description of a Python distribution.
+/// The text before the name in the description of a Python distribution.
 const NAME_MARK: &str = "mcp-name:";
 /// Most parts of the path of its `server.json` inside `site-packages`.
 const MAX_DEPTH: usize = 2;
 /// Longest name, bytes.
 const MAX_NAME: usize = 200;
 
-/// A `server.json`, as far as it is read.
+/// The fields of a `server.json` that are read.
 #[derive(Debug, Deserialize)]
 struct ServerJson {
     name: String,
@@ -30,14 +30,14 @@ struct ServerJson {
     version: Option<String>,
 }
 
-/// The entry of an npm package in this directory, which gives itself the name `own` (`mcpName`).
+/// Returns the entry of an npm package in this directory, which gives itself the name `own` (`mcpName`).
 pub(super) fn of_node(root: &Root, package: &Path, own: Option<&str>) -> Option<RegistryEntry> {
     entry(root, own, Some(package.join(SERVER_JSON)))
 }
 
-/// The entry of a Python distribution with this `.dist-info`, by its description and the files that it installed.
+/// Returns the entry of a Python distribution with this `.dist-info`, from its description and its installed files.
 pub(super) fn of_python(root: &Root, metadata: &Path, description: &str) -> Option<RegistryEntry> {
-    // The text may explain the mark before it has one.
+    // The description may explain the mark before it uses it.
     let mut marked = description
         .split(NAME_MARK)
         .skip(1)
@@ -46,8 +46,8 @@ pub(super) fn of_python(root: &Root, metadata: &Path, description: &str) -> Opti
     entry(root, own, installed(root, metadata))
 }
 
-/// The entry by a package's own name for it, which the registry compares, and by its `server.json`, whose version is that
-/// of the entry unless it names another one.
+/// Returns the entry from a package's own name, which the registry compares, and from its `server.json`. The version in
+/// that is the entry's, unless the file names another server.
 fn entry(root: &Root, own: Option<&str>, file: Option<PathBuf>) -> Option<RegistryEntry> {
     let own = own.filter(|name| is_name(name)).map(str::to_owned);
     let noted = file.and_then(|file| {
@@ -73,8 +73,9 @@ fn entry(root: &Root, own: Option<&str>, file: Option<PathBuf>) -> Option<Regist
     })
 }
 
-/// The `server.json` at the top of a package, or beside it, among the files that a distribution lists as its own: one below
-/// is that of a package it carries along (<https://packaging.python.org/en/latest/specifications/recording-installed-packages/>).
+/// Returns the `server.json` at the top of a package, or next to it, among the files of the distribution: a deeper one
+/// belongs to a package that it contains
+/// (<https://packaging.python.org/en/latest/specifications/recording-installed-packages/>).
 fn installed(root: &Root, metadata: &Path) -> Option<PathBuf> {
     let record = origin::text(root, &metadata.join("RECORD"), MAX_NOTE)?;
     let paths = record.lines().filter_map(|line| line.split(',').next());
@@ -89,7 +90,7 @@ fn is_below(part: Component<'_>) -> bool {
     matches!(part, Component::Normal(_))
 }
 
-/// Returns whether the registry takes this name: a namespace, such as that of a domain, and a name in it.
+/// Returns whether the registry accepts this name: a namespace, such as that of a domain, and a name in it.
 fn is_name(name: &str) -> bool {
     let is_part = |part: &str, more: &[u8]| {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || more.contains(&byte);

@@ -1,5 +1,5 @@
-//! A process's file system, seen from outside: every path is looked up inside its root and mount
-//! namespace, and no symbolic link leads out of it.
+//! The file system of a process, seen from outside: every path is resolved inside its root and mount namespace, and no
+//! symbolic link leads out of it.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -26,15 +26,15 @@ const MAX_LINKS: usize = 40;
 /// Most names read from one directory.
 const MAX_NAMES: usize = 100_000;
 
-/// The root directory of a process, or any directory taken for one.
+/// The root directory of a process, or any directory used as one.
 #[derive(Debug)]
 pub struct Root {
     descriptor: OwnedFd,
-    /// Learns what is looked at, before it is.
+    /// Is notified of each file before it is examined.
     watch: Option<Arc<Watch>>,
 }
 
-/// A file that was found and not yet opened for reading, so that a device or pipe is never touched.
+/// A file that was found but not opened for reading, so that a device or pipe is never touched.
 #[derive(Debug)]
 pub struct FoundFile {
     descriptor: OwnedFd,
@@ -59,10 +59,10 @@ pub enum EntryKind {
 }
 
 impl Root {
-    /// Takes the directory at `path` of this process's own file system for a root.
+    /// Uses the directory at `path` in this process's own file system as a root.
     ///
     /// # Errors
-    /// Returns an error if it cannot be opened or is no directory.
+    /// Returns an error if it cannot be opened or is not a directory.
     pub fn at(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -78,26 +78,27 @@ impl Root {
         }
     }
 
-    /// The same with a watch over what is looked at from now on.
+    /// Adds a watch over everything that is examined from now on.
     pub(super) fn watched(self, watch: Option<Arc<Watch>>) -> Self {
         Self { watch, ..self }
     }
 
-    /// Returns whether there is a watch that is to know this file itself: it is code, and the watch has room or it has another name.
+    /// Returns whether the watch, if there is one, has to watch this file itself: it is code, and the watch has room or
+    /// the file has other names.
     pub(super) fn watches_file(&self, path: &Path, stat: &FileStat) -> bool {
         let name = path.file_name().unwrap_or_default();
         let is_wanted = |watch: &Arc<Watch>| stat.st_nlink > 1 || watch.marks();
         self.watch.as_ref().is_some_and(is_wanted) && leads_to_code(name, stat)
     }
 
-    /// Watches a name in a directory, where there is a watch.
+    /// Watches a name in a directory, if there is a watch.
     fn watch_name(&self, directory: &Path, name: &OsStr) {
         if let Some(watch) = &self.watch {
             watch.name(directory, name, || self.find(directory));
         }
     }
 
-    /// Watches the directory of a canonical path, and every component of the way to it, where there is a watch.
+    /// Watches the directory of a canonical path, and every component of that path, if there is a watch.
     pub(super) fn watch_way(&self, path: &Path) {
         let (Some(watch), Some(directory)) = (&self.watch, path.parent()) else {
             return;
@@ -110,7 +111,7 @@ impl Root {
         watch.directory(directory, || self.find(directory));
     }
 
-    /// Watches an entry whose directory is watched, where there is a watch and it leads to code.
+    /// Watches an entry of a watched directory, if there is a watch and the entry may lead to code.
     pub(super) fn watch_entry(&self, path: &Path, stat: &FileStat) {
         if let (Some(directory), Some(name)) = (path.parent(), path.file_name())
             && self.watch.is_some()
@@ -120,7 +121,7 @@ impl Root {
         }
     }
 
-    /// Has the watch, where there is one, know a file of code.
+    /// Passes a file of code to the watch, if there is one.
     pub(super) fn watch_file(&self, path: &Path, node: &FoundFile) {
         if let Some(watch) = &self.watch {
             watch.saw(path, node.stat());
@@ -128,7 +129,7 @@ impl Root {
         }
     }
 
-    /// Has the watch, where there is one, know when code or a link changed last.
+    /// Passes the time of the last change of code or of a link to the watch, if there is one.
     pub(super) fn watch_time(&self, path: &Path, stat: &FileStat) {
         if let Some(watch) = &self.watch
             && leads_to_code(path.file_name().unwrap_or_default(), stat)
@@ -137,7 +138,7 @@ impl Root {
         }
     }
 
-    /// Watches a directory for new code, where there is a watch.
+    /// Watches a directory for new code, if there is a watch.
     pub(super) fn watch_code(&self, directory: &Path) {
         if let Some(watch) = &self.watch {
             watch.code(directory, || self.find(directory));
@@ -147,15 +148,15 @@ impl Root {
     /// Finds `path`, following symbolic links inside the root.
     ///
     /// # Errors
-    /// As `openat2(2)`, which needs Linux 5.6.
+    /// Returns the errors of `openat2(2)`, which needs Linux 5.6.
     pub fn find(&self, path: &Path) -> io::Result<FoundFile> {
         self.look_up(path, OFlag::O_PATH)
     }
 
-    /// Finds `path` itself where it is a symbolic link.
+    /// Finds `path` itself if it is a symbolic link.
     ///
     /// # Errors
-    /// As [`Root::find`].
+    /// Returns the errors of [`Root::find`].
     pub fn find_link(&self, path: &Path) -> io::Result<FoundFile> {
         self.look_up(path, OFlag::O_PATH | OFlag::O_NOFOLLOW)
     }
@@ -172,10 +173,10 @@ impl Root {
         self.find(path).is_ok_and(|node| node.kind() == kind)
     }
 
-    /// The path without symbolic links, `.` and `..`, absolute inside the root.
+    /// Returns the path without symbolic links, `.` and `..`, absolute inside the root.
     ///
     /// # Errors
-    /// As [`Root::find`]; `ELOOP` after 40 links.
+    /// Returns the errors of [`Root::find`]; `ELOOP` after 40 links.
     pub fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         let mut done = PathBuf::from("/");
         let mut pending: Vec<OsString> = Vec::new();
@@ -206,9 +207,8 @@ impl Root {
         Ok(done)
     }
 
-    /// Returns the users who can change `node`, found at `path`, or put another file there. The answer comes
-    /// from owners and modes of the file and every directory above it; it is unknown if the path leads over a
-    /// link or to something else.
+    /// Returns the users who can change `node`, found at `path`, or replace it. The answer comes from owners and modes
+    /// of the file and every directory above it; it is unknown if the path contains a link or leads to another file.
     pub fn writers(&self, path: &Path, node: &FoundFile) -> Writers {
         let is_roots = |path: &Path| {
             let found = self.find_link(path).ok().filter(FoundFile::is_roots_alone);
@@ -222,10 +222,11 @@ impl Root {
         }
     }
 
-    /// The content of a regular file of at most `limit` bytes.
+    /// Returns the content of a regular file of at most `limit` bytes.
     ///
     /// # Errors
-    /// As [`Root::find`]; `FileTooLarge` beyond the limit; `InvalidInput` for what is no regular file.
+    /// Returns the errors of [`Root::find`]; `FileTooLarge` beyond the limit; `InvalidInput` if it is not a regular
+    /// file.
     pub fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         let node = self.find(path)?;
         if node.kind() != EntryKind::File {
@@ -242,10 +243,10 @@ impl Root {
         Ok(content)
     }
 
-    /// The names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     ///
     /// # Errors
-    /// As [`Root::find`] and [`FoundFile::names`].
+    /// Returns the errors of [`Root::find`] and [`FoundFile::names`].
     pub fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
         self.watch_code(path);
         self.find(path)?.names()
@@ -286,28 +287,28 @@ impl FoundFile {
         EntryKind::of(&self.stat)
     }
 
-    /// Its metadata when it was found.
+    /// Returns its metadata when it was found.
     pub const fn stat(&self) -> &FileStat {
         &self.stat
     }
 
-    /// Device and inode.
+    /// Returns device and inode.
     pub(super) const fn identity(&self) -> (u64, u64) {
         (self.stat.st_dev, self.stat.st_ino)
     }
 
-    /// Returns whether it is root's, and no mode lets others write to it. An access list cannot give more
-    /// than the mode says.
+    /// Returns whether it belongs to root, and its mode allows no other user to write it. An access list cannot grant
+    /// more than the mode.
     fn is_roots_alone(&self) -> bool {
         let others = Mode::S_IWGRP | Mode::S_IWOTH;
         let mode = Mode::from_bits_truncate(self.stat.st_mode);
         self.stat.st_uid == 0 && !mode.intersects(others)
     }
 
-    /// Opens it for reading. Only regular files and directories are: opening a device can act on it.
+    /// Opens it for reading, if it is a regular file or directory: opening a device can have effects.
     ///
     /// # Errors
-    /// `InvalidInput` for any other kind; as `open(2)`.
+    /// Returns `InvalidInput` for any other kind, or the errors of `open(2)`.
     pub fn open(&self) -> io::Result<File> {
         if !matches!(self.kind(), EntryKind::File | EntryKind::Directory) {
             return Err(io::Error::new(
@@ -321,18 +322,18 @@ impl FoundFile {
             .open(self.own_path())
     }
 
-    /// The target of a symbolic link, as it is written.
+    /// Returns the target of a symbolic link, unchanged.
     ///
     /// # Errors
-    /// As `readlinkat(2)`.
+    /// Returns the errors of `readlinkat(2)`.
     pub fn target(&self) -> io::Result<OsString> {
         Ok(readlinkat(&self.descriptor, OsStr::new(""))?)
     }
 
-    /// The names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     ///
     /// # Errors
-    /// As `open(2)`; `FileTooLarge` for a directory of over 100,000 names.
+    /// Returns the errors of `open(2)`; `FileTooLarge` for a directory of over 100,000 names.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.own_path())? {
@@ -346,19 +347,19 @@ impl FoundFile {
         Ok(names)
     }
 
-    /// Metadata of the entry `name` of a directory, without following it.
+    /// Returns the metadata of the entry `name` of a directory, without following links.
     ///
     /// # Errors
-    /// As `fstatat(2)`.
+    /// Returns the errors of `fstatat(2)`.
     pub fn stat_entry(&self, name: &OsStr) -> io::Result<FileStat> {
         debug_assert!(!name.as_bytes().contains(&b'/'), "a name is one component");
         Ok(fstatat(&self.descriptor, name, AtFlags::AT_SYMLINK_NOFOLLOW)?)
     }
 
-    /// The entry `name` of a directory, without following it.
+    /// Returns the entry `name` of a directory, without following links.
     ///
     /// # Errors
-    /// As `openat(2)`.
+    /// Returns the errors of `openat(2)`.
     pub fn entry(&self, name: &OsStr) -> io::Result<Self> {
         debug_assert!(!name.as_bytes().contains(&b'/'), "a name is one component");
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -371,7 +372,7 @@ impl FoundFile {
 }
 
 impl EntryKind {
-    /// The kind that `stat` tells.
+    /// Returns the kind in `stat`.
     pub fn of(stat: &FileStat) -> Self {
         match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
             SFlag::S_IFDIR => Self::Directory,
@@ -465,7 +466,7 @@ mod tests {
         let shell = fs::canonicalize("/bin/sh")?;
         let node = root.find(&shell)?;
         assert_eq!(root.writers(&shell, &node), Writers::Root);
-        // The same file, and paths that say nothing about it.
+        // The same file, through paths that show nothing about its writers.
         let directory = tempfile::tempdir()?;
         let link = directory.path().canonicalize()?.join("link");
         symlink(&shell, &link)?;

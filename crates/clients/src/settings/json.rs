@@ -1,4 +1,4 @@
-//! Changes of JSON: a value is put behind the opening bracket of what it belongs to, and taken out again.
+//! Edits of JSON settings: a value is inserted after the opening bracket of its container, and removed again.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::{
     syntax::{JsonDialect, SyntaxMistake, described_defect, plain_json},
 };
 
-/// A JSON text whose bytes keep their positions without its comments.
+/// A JSON text, and a copy without comments in which all bytes keep their positions.
 pub(super) struct JsonText<'b> {
     bytes: &'b [u8],
     plain: Vec<u8>,
@@ -39,7 +39,7 @@ impl<'b> JsonText<'b> {
         }
     }
 
-    /// Looks for what is wanted, or what was put in its place before.
+    /// Searches for the wanted value, or the one that was added earlier.
     pub(super) fn find(
         &self,
         wanted: &WantedSetting,
@@ -81,7 +81,7 @@ impl<'b> JsonText<'b> {
         })
     }
 
-    /// The change that puts in what is wanted, and the number of members that are made for it.
+    /// Returns the edit that inserts the wanted value, and the number of members that are created for it.
     pub(super) fn insertion(&self, wanted: &WantedSetting) -> Result<(TextEdit, usize), SettingError> {
         if self.is_blank() {
             let text = format!("{{{}}}\n", nested(&wanted.path, wanted));
@@ -115,7 +115,7 @@ impl<'b> JsonText<'b> {
         TextEdit::new(open..open, text)
     }
 
-    /// The change that writes the value anew.
+    /// Returns the edit that replaces the value.
     pub(super) fn replacement(
         &self,
         wanted: &WantedSetting,
@@ -125,8 +125,8 @@ impl<'b> JsonText<'b> {
         Ok(place.map(|place| TextEdit::new(place.value, wanted.text.clone())))
     }
 
-    /// The change that takes the value out of a text that was written anew since, with those of the `made` members above it
-    /// that hold nothing else.
+    /// Returns the edit that removes the value from a text that was reformatted since, with those of the `made` members
+    /// above it that contain nothing else.
     pub(super) fn removal(
         &self,
         wanted: &WantedSetting,
@@ -140,7 +140,7 @@ impl<'b> JsonText<'b> {
         let Some(mut element) = elements.next() else {
             return Ok(None);
         };
-        // The value itself is one of the members that were made, or an item in the last of them.
+        // The value itself is one of the created members, or an item in the last of them.
         let above = match wanted.leaf {
             SettingPosition::Value => made.saturating_sub(1),
             SettingPosition::Item { .. } => made,
@@ -154,7 +154,7 @@ impl<'b> JsonText<'b> {
         Ok(Some(TextEdit::new(self.with_comma(element), "")))
     }
 
-    /// An element with the comma behind it, or the one before where it is the last.
+    /// Returns the range of an element with the comma after it, or before it if it is the last.
     fn with_comma(&self, element: &PlacedElement) -> Range<usize> {
         let PlacedElement { range, siblings } = element;
         let at = siblings
@@ -210,24 +210,24 @@ impl<'b> JsonText<'b> {
     }
 }
 
-/// A setting in a text.
+/// The position of a setting in a text.
 struct PlacedSetting {
     value: Range<usize>,
-    /// Members on the way to it, and itself.
+    /// The members from the root to the setting, and the setting itself.
     elements: Vec<PlacedElement>,
 }
 
-/// A member or an item, among all of its container.
+/// A member or an item, and all elements of its container.
 struct PlacedElement {
     range: Range<usize>,
     siblings: Vec<Range<usize>>,
 }
 
-/// The end of a way through a document.
+/// The end of a path through a document.
 enum PathEnd<'v, 'p> {
-    /// The value, and the members on the way.
+    /// The value, and the members on the path.
     Value(Node<'v>, Vec<PlacedElement>),
-    /// The object that lacks the rest of the way.
+    /// The object in which the rest of the path is missing.
     Missing(Node<'v>, &'p [String]),
 }
 
@@ -264,7 +264,7 @@ fn walk<'v, 'p>(root: Node<'v>, path: &'p [String]) -> Result<PathEnd<'v, 'p>, S
     Ok(PathEnd::Value(value, elements))
 }
 
-/// Members within each other, and what is wanted in the last.
+/// Returns nested members, with the wanted value in the innermost.
 fn nested(path: &[String], wanted: &WantedSetting) -> String {
     let innermost = match wanted.leaf {
         SettingPosition::Value => wanted.text.clone(),

@@ -1,4 +1,4 @@
-//! Settings in the files of clients: every file is planned, remembered and replaced; one that is missing is made.
+//! Settings in the files of clients: every file is planned, recorded and replaced; a missing one is created.
 
 use std::{
     collections::BTreeMap,
@@ -22,17 +22,17 @@ use crate::{
     table::Client,
 };
 
-/// The change wanted for settings.
+/// The state that is wanted for settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingWish {
-    /// They are put in.
+    /// They are added.
     Add {
-        /// The command of mcpmon in a shell, of which `hook CLIENT` follows; `None` where no hooks are wanted.
+        /// The shell command of mcpmon, which is followed by `hook CLIENT`; `None` if no hooks are wanted.
         hooks: Option<String>,
-        /// The URL of the proxy; `None` where models stay as they are.
+        /// The URL of the proxy; `None` if the addresses of models are not changed.
         models: Option<String>,
     },
-    /// Those of these kinds are taken out.
+    /// Settings of these kinds are removed.
     Remove(Vec<SettingKind>),
 }
 
@@ -43,49 +43,50 @@ pub struct SettingReport {
     pub client: &'static Client,
     /// Its path.
     pub path: PathBuf,
-    /// Digest of what was read; `None` where it cannot be read, or is not there.
+    /// Digest of the content that was read; `None` if the file cannot be read, or does not exist.
     pub digest: Option<String>,
-    /// Digest of what was written; `None` where nothing was.
+    /// Digest of the content that was written; `None` if nothing was.
     pub written: Option<String>,
     /// Its settings.
     pub settings: Vec<PlannedSetting>,
-    /// Whether the file is made, or removed as it was made.
+    /// True if the file is created, or removed because setup created it.
     pub is_made: bool,
-    /// The reason for which it is left as it is, where it should not be.
+    /// The reason why a file that should be changed was not.
     pub trouble: Option<FileTrouble>,
-    /// The copy from before the first change.
+    /// The copy of the file before its first change.
     pub backup: Option<PathBuf>,
-    /// True if it is, to the byte, what it was before.
+    /// True if the file is identical to the one before the first change.
     pub is_restored: bool,
 }
 
 impl SettingReport {
-    /// Returns whether the run changes this file.
+    /// Returns whether this run changes the file.
     pub fn is_changed(&self) -> bool {
         self.trouble.is_none() && self.settings.iter().any(|setting| setting.outcome.changes())
     }
 
-    /// Returns whether the run removes this file, which setup made.
+    /// Returns whether this run removes the file, which setup created.
     pub fn is_removed(&self) -> bool {
         self.is_made && self.is_restored
     }
 }
 
-/// A file that is to have settings.
+/// A file for settings.
 struct SettingsFile {
     client: &'static Client,
     path: PathBuf,
     format: SettingFormat,
     wanted: Vec<WantedSetting>,
-    /// The text that a new file begins with.
+    /// The text with which a new file begins.
     empty: String,
 }
 
-/// Puts settings in, or takes them out. A file that cannot be changed does not keep others from it. `confirmed` of the options
-/// has the digests of the files whose changes a person has confirmed; of a file that is not there it has an empty text.
+/// Adds or removes settings. If a file cannot be changed, the others still are. `confirmed` in the options has the
+/// digests of the files whose changes a person has confirmed; for a file that does not exist the digest is an empty
+/// text.
 ///
 /// # Errors
-/// [`LedgerError`] where nothing can be remembered: then nothing is changed.
+/// Returns a [`LedgerError`] if nothing can be recorded; nothing is changed then.
 pub fn run_settings(options: &Options, wish: &SettingWish) -> Result<Vec<SettingReport>, LedgerError> {
     let mut ledger = match options.effect {
         SetupEffect::Write => Ledger::lock(&options.state)?,
@@ -124,7 +125,7 @@ pub fn run_settings(options: &Options, wish: &SettingWish) -> Result<Vec<Setting
         .collect())
 }
 
-/// The files in which a client that is on this host keeps such settings.
+/// Returns the files for such settings of a client that is on this host.
 fn wanted_files(
     client: &'static Client,
     roots: &Roots,
@@ -186,7 +187,7 @@ fn wanted_files(
     files
 }
 
-/// The first of these files that is there; else the first, where its directory is.
+/// Returns the first of these files that exists; else the first, if its directory exists.
 fn present(paths: &[String], roots: &Roots) -> Option<PathBuf> {
     let paths: Vec<_> = paths
         .iter()
@@ -204,7 +205,7 @@ const fn empty(format: SettingFormat) -> &'static str {
     }
 }
 
-/// The files of these clients in which settings are remembered.
+/// Returns the files of these clients with recorded settings.
 fn known_files(options: &Options, ledger: &Ledger) -> Vec<SettingsFile> {
     let known = ledger.settings().filter_map(|(path, changed)| {
         let client = options
@@ -251,7 +252,7 @@ fn change(
         && matches!(wish, SettingWish::Add { .. })
         && is_anothers(&original.bytes, file.format, &recorded.settings)?
     {
-        // Somebody wrote the file anew that setup made: it is no longer one to be removed.
+        // The file that setup created was rewritten by another program, so it is not to be removed any longer.
         known = None;
     }
     let read = report.digest.clone().unwrap_or_default();
@@ -297,7 +298,8 @@ fn change(
                 },
             };
             report.backup = ledger.settings_backup(&changed);
-            // Remembered first: what was not done is not found again, and is forgotten.
+            // Recorded before the write: a recorded change that was not made is not found later, and its record is
+            // removed.
             ledger.set_settings(file.path.clone(), changed)?;
             match &original {
                 Some(original) => original.replace(&plan.text, options.user)?,
@@ -349,7 +351,7 @@ fn change(
     Ok(())
 }
 
-/// Returns whether nothing of what was put in is left.
+/// Returns whether none of the added settings is left.
 fn is_anothers(bytes: &[u8], format: SettingFormat, kept: &[RecordedSetting]) -> Result<bool, FileTrouble> {
     let plan =
         plan::remove(bytes, format, &[SettingKind::Hook, SettingKind::Model], kept).map_err(trouble)?;
@@ -359,7 +361,7 @@ fn is_anothers(bytes: &[u8], format: SettingFormat, kept: &[RecordedSetting]) ->
         .all(|setting| setting.outcome == SettingOutcome::Absent))
 }
 
-/// The plan, which needs no further change once it is done.
+/// Plans a file, and checks that the result needs no further change.
 fn planned(
     file: &SettingsFile,
     bytes: &[u8],
@@ -388,7 +390,7 @@ fn trouble(obstacle: SettingError) -> FileTrouble {
     }
 }
 
-/// Digests to confirm, of files whose changes were shown.
+/// Returns the digests for a confirmation of the shown changes.
 pub fn shown_digests(reports: &[SettingReport]) -> BTreeMap<PathBuf, String> {
     reports
         .iter()

@@ -9,17 +9,17 @@ use crate::{
     table::Client,
 };
 
-/// A switch that is on: hooks are off.
+/// A switch that turns hooks off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThrownSwitch {
     /// The file.
     pub path: PathBuf,
-    /// The member that is true in it.
+    /// The member that is true.
     pub member: &'static str,
 }
 
-/// Returns the switches of this user and host that keep the hooks of a client from running. A file that is not there, or is
-/// no JSON, throws none: the client does not read it either.
+/// Returns the switches of this user and host that keep a client's hooks from running. A file that does not exist, or
+/// is not JSON, is ignored, as the client does.
 pub fn thrown_switches(client: &'static Client, roots: &Roots) -> Vec<ThrownSwitch> {
     let switches = client.hooks.iter().flat_map(|hooks| &hooks.switches);
     switches.filter_map(|switch| thrown(switch, roots)).collect()

@@ -1,23 +1,23 @@
-//! JSON with comments as strict JSON of the same length: every byte keeps its position, so that what is found in the one
-//! can be edited in the other.
+//! Conversion of JSON with comments to strict JSON of the same length: every byte keeps its position, so that positions
+//! in the result are valid in the original.
 
 use mcpmon_protocol::decode::json::{DEEPEST, Defect, LoneSurrogate, Malformed, Scanner, Value, ValueKind};
 
 use super::{Node, NodeKind, PlacedItem, PlacedMember, Style, SyntaxMistake};
 
-/// Levels below the way to the servers that are read: server, member, list, item, and one for a nested command.
+/// Levels below the path of the servers that are read: server, member, list, item, and one for a nested command.
 const MAX_SERVER_DEPTH: usize = 6;
 
-/// The JSON that a client's reader takes.
+/// The JSON that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// RFC 8259.
     Strict,
-    /// With `//` and `/* */`, and commas before a closing bracket.
+    /// JSON with `//` and `/* */`, and commas before a closing bracket.
     Comments,
 }
 
-/// Parses the way to the servers; values beside it have no content.
+/// Parses the values on the paths to the servers; other values get no content.
 pub(super) fn parse(
     bytes: &[u8],
     dialect: Dialect,
@@ -28,7 +28,7 @@ pub(super) fn parse(
         return Ok(None);
     }
     let mut scanner = Scanner::new(DEEPEST);
-    // A client's own history may have strings that were cut in two; nothing of theirs is edited.
+    // A client's own history may contain strings that were cut within a surrogate pair; they are never edited.
     let document = match scanner.scan(&plain, LoneSurrogate::Replace) {
         Ok(scan) => scan.document,
         Err(Malformed { position, defect }) => {
@@ -39,7 +39,7 @@ pub(super) fn parse(
     Ok(Some(on_the_way(document.root(), &ways)))
 }
 
-/// The value with those members only that lie on one of these ways.
+/// Returns the value with only those members that are on one of these paths.
 fn on_the_way(value: Value<'_>, ways: &[&[String]]) -> Node {
     if ways.iter().any(|way| way.is_empty()) {
         return whole(value, MAX_SERVER_DEPTH);
@@ -98,7 +98,7 @@ fn node(value: Value<'_>, kind: NodeKind) -> Node {
     }
 }
 
-/// A name as it is meant; as it is written where it cannot be (half of a surrogate pair).
+/// Returns a name without its escapes; unchanged if it has half of a surrogate pair.
 fn unescaped(name: &str) -> String {
     if !name.contains('\\') {
         return name.to_owned();
@@ -106,7 +106,7 @@ fn unescaped(name: &str) -> String {
     serde_json::from_str(&format!("\"{name}\"")).unwrap_or_else(|_| name.to_owned())
 }
 
-/// Blanks out comments, commas that nothing follows, and a byte order mark.
+/// Replaces comments, trailing commas, and a byte order mark by spaces.
 pub(crate) fn plain(bytes: &[u8], dialect: Dialect) -> Result<Vec<u8>, SyntaxMistake> {
     let mut text = bytes.to_vec();
     if text.starts_with("\u{feff}".as_bytes()) {
@@ -118,10 +118,10 @@ pub(crate) fn plain(bytes: &[u8], dialect: Dialect) -> Result<Vec<u8>, SyntaxMis
     Ok(text)
 }
 
-/// Replaces the comments and trailing commas of a text by spaces; the rest is not looked at.
+/// Replaces the comments and trailing commas of a text by spaces; the rest is not checked.
 ///
 /// # Errors
-/// A sentence with the position of a comment that has no end.
+/// Returns a sentence with the position of a comment without an end.
 pub fn without_comments(bytes: &[u8]) -> Result<Vec<u8>, String> {
     plain(bytes, Dialect::Comments).map_err(|mistake| {
         let SyntaxMistake { line, column, reason } = mistake;
@@ -129,7 +129,7 @@ pub fn without_comments(bytes: &[u8]) -> Result<Vec<u8>, String> {
     })
 }
 
-/// A sentence about a defect.
+/// Returns a sentence about a defect.
 pub(crate) fn described(defect: Defect) -> String {
     if let Defect::Unexpected(byte) = defect
         && byte.is_ascii_graphic()
@@ -139,10 +139,10 @@ pub(crate) fn described(defect: Defect) -> String {
     defect.to_string()
 }
 
-/// Fills comments and trailing commas with spaces; the start of a comment that has no end is an error.
+/// Replaces comments and trailing commas by spaces. Returns the start of a comment without an end as an error.
 fn blank(text: &mut [u8]) -> Result<(), usize> {
     let mut at = 0;
-    // The last two bytes of any meaning.
+    // The last two significant bytes.
     let (mut before, mut last) = (None, None);
     while let Some(byte) = text.get(at).copied() {
         let end = match (byte, text.get(at + 1)) {

@@ -1,4 +1,5 @@
-//! Text to nodes: every value with its position, for JSON, TOML and YAML alike, so that one code edits them all.
+//! Parsing of JSON, TOML and YAML to the same nodes, which have the position of every value, so that the same code
+//! edits all formats.
 
 mod json;
 mod toml;
@@ -10,10 +11,10 @@ pub use self::json::without_comments;
 pub(crate) use self::json::{Dialect as JsonDialect, described as described_defect, plain as plain_json};
 use crate::table::Format;
 
-/// Largest TOML or YAML file, bytes: both are read whole, where of JSON only the way to the servers is.
+/// Largest TOML or YAML file, bytes: they are parsed as a whole, and of JSON only the paths to the servers are.
 const MAX_TREE_BYTES: usize = 4 << 20;
 
-/// A position at which a file cannot be read, and the reason. Line and column count from 1, columns in characters.
+/// The position and the reason of a syntax error. Line and column count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxMistake {
     /// Line.
@@ -46,14 +47,14 @@ impl SyntaxMistake {
     }
 }
 
-/// A value and its position.
+/// A value with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     /// The bytes of the value, quotes and brackets included.
     pub(crate) range: Range<usize>,
     pub(crate) kind: NodeKind,
     pub(crate) style: Style,
-    /// True for an anchor or an alias: a change here would be one elsewhere.
+    /// True for an anchor or an alias: a change here would change another place too.
     pub(crate) is_shared: bool,
 }
 
@@ -63,16 +64,16 @@ pub(crate) enum NodeKind {
     Text(String),
     List(Vec<PlacedItem>),
     Map(Vec<PlacedMember>),
-    /// A number, a truth value, a date, or what is below the way to the servers.
+    /// A number, a truth value, a date, or a value that is too deep below the servers.
     Other,
 }
 
-/// The way a value is written.
+/// How a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// Between brackets or quotes, or a plain word.
+    /// Inline: between brackets or quotes, or as a plain word.
     Inline,
-    /// By lines: the members below a TOML header, a YAML block.
+    /// On lines of its own: the members below a TOML header, or a YAML block.
     Block,
 }
 
@@ -116,10 +117,10 @@ impl Node {
     }
 }
 
-/// Parses a file as far as it leads to servers; `None` where the file is empty, as some clients make one.
+/// Parses a file as far as it is needed for servers. Returns `None` if the file is empty, which some clients create.
 ///
 /// # Errors
-/// The position at which the format is not kept.
+/// Returns the position of a syntax error.
 pub(crate) fn parse(
     bytes: &[u8],
     format: Format,
@@ -133,7 +134,7 @@ pub(crate) fn parse(
     }
 }
 
-/// A text of which a whole tree is made.
+/// Checks a text that is parsed as a whole.
 fn tree_text(bytes: &[u8]) -> Result<&str, SyntaxMistake> {
     if bytes.len() > MAX_TREE_BYTES {
         return Err(SyntaxMistake::at(

@@ -1,4 +1,5 @@
-//! TOML with positions. Tables below a header and dotted keys are written by lines, inline tables between brackets.
+//! Parsing of TOML with positions. Tables below a header and dotted keys have block style, inline tables have inline
+//! style.
 
 use toml::{
     Spanned,

@@ -1,5 +1,5 @@
-//! YAML with positions, from the events of a parser. Nothing is resolved: a node with an anchor or a tag, and an alias,
-//! are marked, since a change at one position would be a change at others.
+//! Parsing of YAML with positions, from the events of a parser. Anchors, tags and aliases are not resolved but marked,
+//! because a change at one position would be a change at others.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -50,14 +50,14 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The next event, where the parser promises one.
+    /// Returns the next event, at a position where there must be one.
     fn inside(&mut self) -> Result<(Event<'t>, Span), SyntaxMistake> {
         let end = self.text.len();
         self.next()?
             .ok_or_else(|| SyntaxMistake::at(self.text.as_bytes(), end, "unexpected end"))
     }
 
-    /// Reads a node and what is inside; the parser limits how deep nodes are nested.
+    /// Reads a node and its content; the parser limits the nesting of nodes.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "an alias, or an event of a later version"
@@ -131,7 +131,7 @@ impl<'t> Reader<'t> {
                 let position = self.colon_after(key.range.end);
                 node.range = position..position;
             }
-            // A key that is no text names no member that is looked for.
+            // A key that is not a text is never one of the wanted names.
             let name = key.text().map_or_else(
                 || self.text.get(key.range.clone()).unwrap_or_default().to_owned(),
                 str::to_owned,
@@ -157,7 +157,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// The bytes of a collection: a block ends with its last value, and not where the next token begins.
+    /// Returns the range of a collection: a block ends with its last value, and not where the next token begins.
     fn extent(
         &self,
         style: Style,
@@ -172,7 +172,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The dash of a block's item; the item itself where anything but white space is between them.
+    /// Returns the position of the dash of a block's item; that of the item itself if there is anything but white space
+    /// in between.
     fn dash_before(&self, value: usize) -> usize {
         let before = self.text[..value].trim_end_matches([' ', '\t', '\r', '\n']);
         match before.ends_with('-') {
@@ -181,7 +182,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The position behind the colon of a name.
+    /// Returns the position after the colon of a name.
     fn colon_after(&self, name: usize) -> usize {
         let rest = &self.text[name..];
         let gap = rest.len() - rest.trim_start().len();
@@ -234,7 +235,8 @@ fn scalar(value: &str, style: ScalarStyle, range: Range<usize>, is_shared: bool)
     }
 }
 
-/// A word without quotes, by the core schema of YAML 1.2 and the truth values of 1.1, which some readers take.
+/// Returns the value of a word without quotes, by the core schema of YAML 1.2 and the truth values of 1.1, which some
+/// readers accept.
 fn plain(value: &str) -> NodeKind {
     let lower = value.to_ascii_lowercase();
     match lower.as_str() {

@@ -1,4 +1,4 @@
-//! Files that no call may write, beside the built-in ones.
+//! Compilation of `mcp.config_guard`: files that no call may write, in addition to the built-in ones.
 
 use mcpmon_model::PathPattern;
 use mcpmon_policy::Guard;

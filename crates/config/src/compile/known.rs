@@ -1,4 +1,4 @@
-//! `mcp.version_pinning.known`: definitions that are known to be good.
+//! Compilation of `mcp.version_pinning.known`: definitions that are known to be good.
 
 use mcpmon_model::DefinitionKind;
 use mcpmon_policy::{KnownDefinition, KnownDefinitions};
@@ -8,7 +8,7 @@ use crate::{
     raw::{self, KnownKind},
 };
 
-/// Most definitions that are listed.
+/// Most definitions in the list.
 const MAX_KNOWN: usize = 20_000;
 
 /// Compiles the list.

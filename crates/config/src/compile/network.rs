@@ -1,4 +1,4 @@
-//! Rules over addresses.
+//! Compilation of the `network` section: rules over addresses.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     raw,
 };
 
-/// Shortest `network.resolve_interval`: resolvers refuse those who ask all the time.
+/// Shortest `network.resolve_interval`: DNS servers refuse clients that ask too often.
 const SHORTEST_RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Compiles the `network` section.

@@ -1,4 +1,4 @@
-//! Rate limits of servers.
+//! Compilation of `mcp.rate_limits`: the rate limits of servers.
 
 use mcpmon_model::NameGlob;
 use mcpmon_policy::{RateLimit, RateLimits};

@@ -1,4 +1,4 @@
-//! Declared servers.
+//! Compilation of `mcp.servers`: the declared servers.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ fn server(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<KeyFault>) -> Op
     })
 }
 
-/// The type as written, or as `command` and `url` imply it.
+/// Returns the type as written, or as `command` and `url` imply it.
 fn kind(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<KeyFault>) -> Option<ServerType> {
     let message = match (raw.kind, &raw.command, &raw.url) {
         (Some(kind), _, _) => return Some(kind),
@@ -168,7 +168,7 @@ fn egress(raw: &raw::Egress) -> Option<Egress> {
     restricts.then_some(egress)
 }
 
-/// Globs over names.
+/// Compiles globs over names.
 pub(super) fn globs(patterns: impl AsRef<[String]>) -> Vec<NameGlob> {
     patterns.as_ref().iter().map(NameGlob::new).collect()
 }

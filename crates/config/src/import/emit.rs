@@ -1,4 +1,4 @@
-//! A tree as a commented YAML file.
+//! Writing of a tree as a commented YAML file.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -8,7 +8,7 @@ use crate::{
     written::{YamlWriter, remark},
 };
 
-/// The whole file.
+/// Writes the whole file.
 pub(super) fn file(
     from: Foreign,
     name: &str,

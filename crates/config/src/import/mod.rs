@@ -1,5 +1,5 @@
-//! Other tools' policies as ours: `tables` says which key becomes which, `convert` carries values over, `refine` leaves
-//! out what cannot be used, `emit` writes the rest. What is not carried over is named, with its reason.
+//! Import of other tools' policies: `tables` maps their keys to mcpmon's, `convert` converts the values, `refine`
+//! removes what cannot be used, and `emit` writes the result. What is left out is reported with its reason.
 
 mod convert;
 mod emit;
@@ -36,39 +36,39 @@ impl Foreign {
 /// A policy that was converted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedPolicy {
-    /// A configuration file that can be used.
+    /// A valid configuration file.
     pub text: String,
     /// The notes on parts of the original that are missing or have another meaning here, in the original's
     /// order.
     pub notes: Vec<Note>,
 }
 
-/// Something of the original that is not carried over as it was.
+/// A part of the original that was left out, or has another meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The key in the original.
     pub path: String,
-    /// Its line, from 1; `None` where the original does not have the key.
+    /// Its line, from 1; `None` if the original does not have the key.
     pub line: Option<u32>,
-    /// The way in which it is not carried over.
+    /// What happened to it.
     pub kind: NoteKind,
     /// The reason, and the remedy.
     pub message: String,
 }
 
-/// The way in which something is not carried over as it was.
+/// What happened to a part that was not converted unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteKind {
-    /// Not at all.
+    /// It was left out.
     LeftOut,
-    /// With another meaning, or under another name that is worth a look.
+    /// It has another meaning, or another name that should be checked.
     Differs,
 }
 
 /// Converts the text of a policy that is called `name`.
 ///
 /// # Errors
-/// Returns an error if it is no YAML.
+/// Returns an error if it is not YAML.
 pub fn import(from: Foreign, name: &str, text: &str) -> Result<ImportedPolicy, InvalidConfiguration> {
     let origin = Origin {
         name: name.to_owned(),
@@ -93,7 +93,7 @@ pub fn import(from: Foreign, name: &str, text: &str) -> Result<ImportedPolicy, I
     Ok(ImportedPolicy { text, notes })
 }
 
-/// A file of another tool would become a policy without anything in it.
+/// Refuses a file of another tool, which would otherwise become an empty policy.
 fn not_of_another(from: Foreign, tree: &Node, origin: Origin) -> Result<(), InvalidConfiguration> {
     let YamlValue::Map(entries) = &tree.value else {
         return Ok(());
@@ -122,13 +122,13 @@ fn not_of_another(from: Foreign, tree: &Node, origin: Origin) -> Result<(), Inva
     mistakes.unless_any(())
 }
 
-/// The place of every value of the original. A value carries its number in place of its line when it is
-/// moved.
+/// The place of every value of the original. When a value is moved, it carries an index into this list instead of its
+/// line.
 #[derive(Debug, Default)]
 struct ValuePlaces(Vec<(String, u32)>);
 
 impl ValuePlaces {
-    /// Numbers a value and all below.
+    /// Numbers a value and all values below it.
     fn number(&mut self, node: &mut Node, path: String, key_line: Option<u32>) {
         let line = key_line.unwrap_or(node.place.line);
         node.place.line = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
@@ -156,7 +156,7 @@ impl ValuePlaces {
         }
     }
 
-    /// Path and line of a value; `None` for one that the original does not have.
+    /// Returns path and line of a value; `None` for one that the original does not have.
     fn of(&self, node: &Node) -> Option<(&str, u32)> {
         let number = usize::try_from(node.place.line).ok()?;
         self.0.get(number).map(|(path, line)| (path.as_str(), *line))

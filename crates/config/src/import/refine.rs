@@ -1,4 +1,4 @@
-//! Removal of parts that cannot be used: each is cut out and named, until the rest is a valid configuration.
+//! Removal of parts that cannot be used: each is cut out and reported, until the rest is a valid configuration.
 
 use super::{NoteKind, convert::Draft};
 use crate::{

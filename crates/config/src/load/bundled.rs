@@ -1,4 +1,4 @@
-//! A bundle's files and a host's own: which keys are taken from which.
+//! The files of a bundle and of a host: which keys are taken from which.
 
 use mcpmon_bundle::BundleFile;
 
@@ -8,10 +8,10 @@ use crate::{
     mistake::{Mistake, Mistakes, Origin},
 };
 
-/// A way down to a key.
+/// The path of a key.
 type Keys = &'static [&'static str];
 
-/// The sections that are a host's own: addresses, paths, hooks and keys are in no bundle.
+/// The sections that only a host can have: addresses, paths, hooks and keys are not part of a bundle.
 const OWN: [Keys; 6] = [
     &["version"],
     &["proxy"],
@@ -51,8 +51,8 @@ pub(crate) fn read_bundle(bundle: &[(BundleFile, Origin)], own: &[Origin]) -> Lo
     }
 }
 
-/// Reads what a host's files say of policy on top of the bundle: what they do not say is as the bundle says, but for the
-/// keys `apart`, of which they say what they say alone. `None` where they say nothing.
+/// Reads the policy in a host's files on top of the bundle: keys that the files do not set come from the bundle, except
+/// for the keys `apart`, whose values come from the files alone. Returns `None` if the files have no policy.
 pub(crate) fn read_on_bundle(
     bundle: &[(BundleFile, Origin)],
     own: &[Origin],
@@ -75,7 +75,7 @@ pub(crate) fn read_on_bundle(
     })
 }
 
-/// The files of the bundle as one, without what no bundle may say; `own` follows them among the origins.
+/// Merges the files of the bundle, without keys that a bundle may not have; `own` follows them among the origins.
 fn policy(bundle: &[(BundleFile, Origin)], own: &[Origin]) -> (Mistakes, Node) {
     let origins = bundle.iter().map(|(_, origin)| origin).chain(own);
     let mut mistakes = Mistakes::new(origins.cloned().collect());
@@ -115,7 +115,7 @@ fn refusal(file: BundleFile, key: &str) -> String {
     }
 }
 
-/// Removes every key that `allowed` does not lead to; returns what was removed.
+/// Removes every key that is not in `allowed`; returns the removed ones.
 fn keep(node: &mut Node, allowed: &[Keys], above: &str) -> Vec<(String, MapEntry)> {
     let YamlValue::Map(entries) = &mut node.value else {
         return Vec::new();

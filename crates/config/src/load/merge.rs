@@ -1,19 +1,19 @@
-//! Several files as one.
+//! Merging of several files.
 
 use super::node::{MapEntry, Node, YamlValue};
 
-/// `later` on top of `earlier`: mappings are merged, lists appended, and of two other values the later holds.
-/// A key without a value says nothing.
+/// Merges `later` into `earlier`: mappings are merged, lists are appended, and of two other values the later is used. A
+/// key without a value is ignored.
 pub(crate) fn merge(earlier: Node, later: Node) -> Node {
     combine(earlier, later, ListMerge::Append)
 }
 
-/// The same, but that a later list takes the place of an earlier one.
+/// Merges like [`merge`], except that a later list replaces an earlier one.
 pub(super) fn overlay(earlier: Node, later: Node) -> Node {
     combine(earlier, later, ListMerge::Replace)
 }
 
-/// The combination of a list with another one.
+/// How two lists are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListMerge {
     Append,

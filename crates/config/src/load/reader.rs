@@ -1,4 +1,4 @@
-//! A serde deserializer over a [`Node`] whose errors know the way to what they are about.
+//! A serde deserializer over a [`Node`], whose errors have the path of the value that they are about.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use super::{
     suggest::{closest, listing},
 };
 
-/// Something serde refused.
+/// An error of serde.
 #[derive(Debug)]
 pub(crate) struct SerdeFault {
-    /// The way to it.
+    /// The path of the value.
     pub(crate) path: KeyPath,
     /// The subject of the fault.
     pub(crate) subject: PathSubject,
@@ -24,14 +24,14 @@ pub(crate) struct SerdeFault {
     pub(crate) message: String,
 }
 
-/// The part of a path that is wrong.
+/// The part of the value that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathSubject {
     /// The key itself.
     Key,
     /// Its value.
     Value,
-    /// Something the value should have.
+    /// A key that the value lacks.
     Absent,
 }
 
@@ -129,7 +129,7 @@ impl Node {
         }
     }
 
-    /// The list; nothing counts as an empty one, so that a key may lose its last element.
+    /// Returns the list. No value counts as an empty list, so that a key may lose its last element.
     fn list(&self) -> Result<&[ListItem], SerdeFault> {
         match &self.value {
             YamlValue::List(items) => Ok(items),
@@ -142,7 +142,7 @@ impl Node {
         }
     }
 
-    /// The mapping; nothing counts as an empty one.
+    /// Returns the mapping. No value counts as an empty one.
     fn map(&self) -> Result<&[MapEntry], SerdeFault> {
         match &self.value {
             YamlValue::Map(entries) => Ok(entries),

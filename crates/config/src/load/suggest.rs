@@ -1,9 +1,9 @@
-//! "Did you mean".
+//! Suggestions for misspelt words ("did you mean").
 
-/// Bytes of a word that may be a slip of the pen; a longer one is something else.
+/// Longest word, in bytes, for which a suggestion is made.
 const LONGEST_WORD: usize = 64;
 
-/// The candidate closest to `word`, where one is close enough to be meant.
+/// Returns the candidate closest to `word`, if one is close enough.
 pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     if word.len() > LONGEST_WORD {
         return None;
@@ -19,7 +19,7 @@ pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str>
         .map(|(_, candidate)| candidate)
 }
 
-/// `a`, `b` or `c`.
+/// Returns a list like: `a`, `b` or `c`.
 pub(super) fn listing(words: &[&str]) -> String {
     let quoted: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
     match quoted.split_last() {

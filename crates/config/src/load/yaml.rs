@@ -1,4 +1,4 @@
-//! YAML to a tree. The only place that knows the YAML library.
+//! Parsing of YAML to a tree. Only this module uses the YAML library.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ const MAX_ALIASES: usize = 1000;
 /// Reads the text of the file numbered `origin`.
 ///
 /// # Errors
-/// The first place where it is no YAML, or where a bound is passed.
+/// Returns the first position that is not YAML, or that exceeds a limit.
 pub(super) fn parse(text: &str, origin: usize) -> Result<Node, Mistake> {
     let parsed: Result<Tree, Error> = serde_saphyr::from_str_with_options(text, options());
     match parsed {
@@ -85,7 +85,7 @@ fn place(origin: usize, location: Location) -> Place {
     }
 }
 
-/// A value as the library hands it out.
+/// A value from the library.
 struct Tree {
     location: Location,
     value: Branch,

@@ -1,4 +1,4 @@
-//! A lock: the policy that allows exactly the use in a session, as commented YAML in a stable order.
+//! Lock files: a policy that allows exactly what was used in a session, as commented YAML in a stable order.
 
 use std::net::SocketAddr;
 
@@ -7,24 +7,24 @@ use mcpmon_policy::{EnvironmentRules, SandboxPath, makes_sandbox, network::Endpo
 
 use super::written::{remark, scalar};
 
-/// Everything that was used.
+/// Everything that was used in a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// The session.
     pub session: String,
-    /// From its first event to its last.
+    /// The time from its first event to its last.
     pub provenance: Provenance,
     /// Its servers, by id.
     pub servers: Vec<SeenServer>,
     /// Tools that were called, by server, name and hash.
     pub tools: Vec<UsedTool>,
-    /// Tools of which every call was blocked, or that were hidden.
+    /// Tools whose calls were all blocked, or that were hidden.
     pub blocked: Vec<UsedTool>,
-    /// Tools that were listed and not called.
+    /// Tools that were listed but not called.
     pub listed: Vec<UsedTool>,
     /// Resources that were read, each with its server.
     pub resources: Vec<(String, String, Provenance)>,
-    /// LLM calls that servers asked for, and got.
+    /// LLM calls that servers requested and were allowed.
     pub sampling: Option<Provenance>,
 }
 
@@ -54,14 +54,14 @@ pub struct SeenServer {
     pub files: Vec<SeenFile>,
 }
 
-/// A file or directory that a server was told of.
+/// A file or directory that was named to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenFile {
     /// The path, absolute or below `~`; of a written file its directory.
     pub path: String,
     /// True if it was written.
     pub is_written: bool,
-    /// True if it holds secrets, decides what runs, or is a directory with much else in it.
+    /// True if it contains secrets, decides what runs, or is a directory with much other content.
     pub is_protected: bool,
     /// The calls that named it; `None` if the command did.
     pub calls: Option<Provenance>,
@@ -78,18 +78,18 @@ pub struct SessionStart {
     pub arguments: Vec<CommandArgument>,
     /// The files that ran, each with its path and its hash.
     pub files: Vec<(&'static str, String, Option<Digest>)>,
-    /// Names of the variables that it got; empty where that was not recorded.
+    /// Names of the variables in its environment; empty if they were not recorded.
     pub environment: Vec<String>,
-    /// True if the kernel would have told of its connections.
+    /// True if the kernel sensor recorded its connections.
     pub has_connections_recorded: bool,
 }
 
 /// An argument of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandArgument {
-    /// As it was recorded.
+    /// The recorded text.
     pub text: String,
-    /// A secret in it was not recorded.
+    /// True if a secret in it was not recorded.
     pub is_masked: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct CommandArgument {
 pub struct SessionConnections {
     /// The address.
     pub address: SocketAddr,
-    /// Its name, where known.
+    /// Its name, if known.
     pub name: Option<String>,
     /// True if they were refused.
     pub refused: bool,
@@ -113,16 +113,16 @@ pub struct UsedTool {
     pub server: String,
     /// Its name.
     pub tool: String,
-    /// Its definition, where known.
+    /// The hash of its definition, if known.
     pub hash: Option<Digest>,
-    /// Its calls; `None` where there was none.
+    /// Its calls; `None` if there were none.
     pub calls: Option<Provenance>,
     /// Further remarks, a sentence each.
     pub remarks: Vec<String>,
 }
 
 impl Provenance {
-    /// Something seen once.
+    /// One occurrence.
     pub const fn once(at: Timestamp) -> Self {
         Self {
             count: 1,
@@ -131,7 +131,7 @@ impl Provenance {
         }
     }
 
-    /// The same seen again.
+    /// Adds other occurrences.
     pub fn add(&mut self, other: Self) {
         *self = match (self.count, other.count) {
             (0, _) => other,
@@ -144,7 +144,7 @@ impl Provenance {
         };
     }
 
-    /// `# Provenance: 2 calls (10:30:17 - 10:30:18 UTC)`, without the mark of a comment.
+    /// Returns a text like `# Provenance: 2 calls (10:30:17 - 10:30:18 UTC)`, without the mark of a comment.
     fn told(self, thing: &str) -> String {
         let plural = if self.count == 1 { "" } else { "s" };
         format!(
@@ -155,7 +155,7 @@ impl Provenance {
     }
 }
 
-/// `10:30:17 - 10:30:18 UTC`, with the days where it is not one.
+/// Returns a text like `10:30:17 - 10:30:18 UTC`, with the days if they differ.
 fn span(first: Timestamp, last: Timestamp) -> String {
     let [(first_day, first), (last_day, last)] = [first, last].map(day_and_time);
     match (first_day == last_day, first == last) {
@@ -172,7 +172,7 @@ fn day_and_time(at: Timestamp) -> (String, String) {
 }
 
 impl Profile {
-    /// The policy.
+    /// Returns the policy.
     pub fn policy(&self) -> String {
         let mut page = Page(String::new());
         self.head(&mut page);
@@ -215,7 +215,7 @@ impl Profile {
         }
     }
 
-    /// `mcp.servers`: what was started, and where it connected to.
+    /// Writes `mcp.servers`: the servers that were started, and the destinations of their connections.
     fn declared(&self, page: &mut Page) {
         let started = self.servers.iter().filter(|server| server.denied.is_none());
         let started: Vec<_> = started
@@ -345,9 +345,8 @@ fn arguments(page: &mut Page, arguments: &[CommandArgument]) {
     }
 }
 
-/// Everything else is refused where the connections of a server were seen.
-/// `env_allow`: the variables that the server got when it was started last. Those that every server gets are not
-/// named, unless there are no others: an empty list allows all.
+/// Writes `env_allow`: the variables that the server got at its last start. Variables that every server gets are not
+/// listed, unless there are no others: an empty list would allow all.
 fn environment(page: &mut Page, start: &SessionStart) {
     let is_own = |name: &&String| !EnvironmentRules::is_standard(name);
     let named: Vec<&str> = start
@@ -374,6 +373,7 @@ fn environment(page: &mut Page, start: &SessionStart) {
     }
 }
 
+/// Writes `egress`: if connections of the server were seen, all other addresses are refused.
 fn egress(page: &mut Page, connections: &[SessionConnections]) {
     if connections.is_empty() {
         return;
@@ -393,7 +393,7 @@ fn egress(page: &mut Page, connections: &[SessionConnections]) {
     }
 }
 
-/// `sandbox`: the files that the server was told of, and no network where it used none.
+/// Writes `sandbox`: the files that were named to the server, and no network if it used none.
 fn sandbox(page: &mut Page, server: &SeenServer, start: &SessionStart) {
     if makes_sandbox(&start.command) {
         page.remark(
@@ -476,7 +476,7 @@ impl SessionConnections {
             true => with_port(format!("[{ip}]")),
             false => with_port(ip.to_string()),
         };
-        // A name outlives an address.
+        // A name remains valid longer than an address.
         let named = self.name.clone().map(with_port);
         let named = named.filter(|name| name.parse::<Endpoint>().is_ok());
         page.remark(10, &self.provenance.told("connection"));
@@ -487,7 +487,7 @@ impl SessionConnections {
     }
 }
 
-/// A name as a glob that names it: nothing can be escaped, but any one character is narrower than any number.
+/// Returns a glob that matches a name. Nothing can be escaped, but `?` matches less than `*`.
 fn literal(name: &str) -> String {
     match name.trim().is_empty() {
         true => "?".repeat(name.chars().count()),
@@ -495,7 +495,7 @@ fn literal(name: &str) -> String {
     }
 }
 
-/// The text so far.
+/// The text that was written so far.
 struct Page(String);
 
 impl Page {
@@ -507,17 +507,17 @@ impl Page {
         self.0.push('\n');
     }
 
-    /// YAML that holds once its mark is taken away.
+    /// Writes YAML that becomes effective when its comment mark is removed.
     fn comment(&mut self, indent: usize, text: &str) {
         self.line(indent, &format!("# {text}"));
     }
 
-    /// A comment of words that may be anybody's.
+    /// Writes a comment with words from elsewhere.
     fn remark(&mut self, indent: usize, text: &str) {
         self.line(indent, &format!("# {}", remark(text)));
     }
 
-    /// The key of a list.
+    /// Writes the key of a list.
     fn list(&mut self, indent: usize, key: &str, is_empty: bool) {
         let empty = if is_empty { " []" } else { "" };
         self.line(indent, &format!("{key}:{empty}"));

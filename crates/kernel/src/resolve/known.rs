@@ -1,4 +1,4 @@
-//! The known addresses of one name, kept from one answer to the next.
+//! The known addresses of one name, kept between answers.
 
 use std::{
     cmp::Reverse,
@@ -14,10 +14,10 @@ use super::{
     lookup::{Answers, FamilyAnswer},
 };
 
-/// Addresses of a name, and what went wrong last.
+/// The addresses of a name, and the last failures.
 #[derive(Debug, Default)]
 pub(super) struct KnownName {
-    /// By the question that found it: a mapped address comes from the other one.
+    /// By the question that found them: IPv4-mapped addresses come from the question for IPv6.
     addresses: BTreeMap<(KnownQuestion, IpAddr), AddressFreshness>,
     failures: BTreeSet<String>,
 }
@@ -31,14 +31,14 @@ enum KnownQuestion {
 /// The freshness of an address; fresher ones sort first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum AddressFreshness {
-    /// In the last answer.
+    /// The address is in the last answer.
     Last,
-    /// In an earlier one; missing since this one.
+    /// The address was in an earlier answer, and is missing since this time.
     MissingSince(Reverse<Timestamp>),
 }
 
 impl KnownName {
-    /// Takes in what was answered at `now`.
+    /// Updates the addresses with the answers at `now`.
     pub(super) fn learn(&mut self, answers: Answers, now: Timestamp, grace: Duration) {
         self.failures = answers.failures();
         if !answers.any_found() {
@@ -54,7 +54,7 @@ impl KnownName {
         self.bound();
     }
 
-    /// Addresses, fresh and kept ones.
+    /// Returns the addresses, fresh and kept ones.
     pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.addresses.keys().map(|(_, address)| *address)
     }
@@ -86,7 +86,7 @@ impl KnownName {
         });
     }
 
-    /// Drops what is over the bound, the stalest first.
+    /// Drops addresses beyond the limit, the stalest first.
     fn bound(&mut self) {
         if self.addresses.len() <= MAX_ADDRESSES {
             return;
@@ -110,7 +110,7 @@ impl KnownName {
     }
 }
 
-/// Time from `since` to `now`; none where the clock was set back.
+/// Returns the time from `since` to `now`; zero if the clock was set back.
 fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
     let nanoseconds = now.0.saturating_sub(since.0);
     Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))

@@ -1,4 +1,4 @@
-//! One round of questions: hosts file, then DNS.
+//! Look-up of a name's addresses: in the hosts file, then in DNS.
 
 use std::{
     collections::BTreeSet,
@@ -25,16 +25,16 @@ use super::LookupSources;
 /// DNS servers to ask.
 #[derive(Clone, Debug)]
 pub enum NameServers {
-    /// Those of `/etc/resolv.conf`, with its search list.
+    /// The servers of `/etc/resolv.conf`, with its search list.
     System,
-    /// These, without a search list.
+    /// These servers, without a search list.
     Servers(Vec<SocketAddr>),
 }
 
-/// Time for one question to one server; a second attempt has to fit into the time of the name.
+/// Time limit for one question to one server; a second attempt has to fit into the time of the name.
 const ATTEMPT: Duration = Duration::from_secs(2);
 
-/// Bytes of the hosts file that are read.
+/// Most bytes of the hosts file that are read.
 const HOSTS_MAX: u64 = 1 << 20;
 
 /// The answers of both address families.
@@ -49,13 +49,13 @@ pub(super) struct Answers {
 pub(super) enum FamilyAnswer {
     /// These addresses.
     Found(Vec<IpAddr>),
-    /// There are none.
+    /// The name has no addresses of this family.
     Nothing,
-    /// No answer.
+    /// There was no answer.
     Failed(String),
 }
 
-/// Hosts file and DNS as configured at the start of a round.
+/// The hosts file and the DNS configuration at the start of a round.
 pub(super) struct Lookup {
     hosts: Hosts,
     dns: Result<TokioResolver, NetError>,
@@ -71,7 +71,7 @@ impl Lookup {
         }
     }
 
-    /// Addresses of `name`. A name in the hosts file is not asked for in DNS.
+    /// Returns the addresses of `name`. DNS is not asked for a name in the hosts file.
     pub(super) async fn addresses(&self, name: &HostName) -> Answers {
         if let Some(answers) = self.in_hosts(name) {
             return answers;
@@ -173,7 +173,7 @@ fn name_server(address: &SocketAddr) -> NameServerConfig {
     NameServerConfig::new(address.ip(), true, connections.to_vec())
 }
 
-/// Drops what blocking DNS servers answer with: a rule must not refuse the host's own loopback because
+/// Removes the addresses with which blocking DNS servers answer: a rule must not refuse the host's own loopback because
 /// a name was answered with it.
 fn without_sinkholes(name: &HostName, answer: FamilyAnswer) -> FamilyAnswer {
     let FamilyAnswer::Found(mut found) = answer else {

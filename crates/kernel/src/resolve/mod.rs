@@ -1,8 +1,7 @@
-//! Names to addresses, again and again: what is known of each name, kept fresh and never lost to a
-//! failing DNS.
+//! Regular resolution of names to addresses. What is known of each name is kept fresh, and is not lost if DNS fails.
 //!
-//! The hosts file first, then DNS with the search list of `resolv.conf`, as the C library does with
-//! `hosts: files dns`; other sources of `nsswitch.conf` are not asked. Both files are read anew each time.
+//! The hosts file is read first, then DNS is asked with the search list of `resolv.conf`, like the C library with
+//! `hosts: files dns`; other sources of `nsswitch.conf` are not used. Both files are read anew each time.
 
 mod known;
 mod lookup;
@@ -29,10 +28,10 @@ use self::{
 
 pub use self::lookup::NameServers;
 
-/// Addresses kept of one name, over both families.
+/// Most addresses that are kept of one name, over both families.
 pub const MAX_ADDRESSES: usize = 64;
 
-/// Names asked for at the same time.
+/// Names that are looked up at the same time.
 const CONCURRENCY: usize = 8;
 
 /// The sources for look-ups, and their time limits.
@@ -42,7 +41,7 @@ pub struct LookupSources {
     pub upstream: NameServers,
     /// The hosts file.
     pub hosts: PathBuf,
-    /// Time for all questions about one name.
+    /// Time limit for all questions about one name.
     pub timeout: Duration,
 }
 
@@ -59,16 +58,16 @@ impl Default for LookupSources {
 /// The outcome of a refresh: new addresses or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefreshOutcome {
-    /// Addresses came or went.
+    /// Addresses were added or removed.
     Changed,
-    /// Nothing did.
+    /// Nothing has changed.
     Unchanged,
 }
 
-/// Addresses of names.
+/// The addresses of names.
 ///
-/// A name keeps its addresses until an answer replaces them, for a refusal must not end because DNS does.
-/// An address that an answer no longer holds stays for two more intervals: rotating answers come back.
+/// A name keeps its addresses until an answer replaces them, because a refusal must not end when DNS fails. An address
+/// that is missing in an answer is kept for two more intervals, because rotating answers repeat.
 #[derive(Debug)]
 pub struct Resolver {
     sources: LookupSources,
@@ -78,7 +77,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// A resolver to be refreshed every `interval`.
+    /// Creates a resolver to be refreshed every `interval`.
     pub const fn new(sources: LookupSources, interval: Duration) -> Self {
         Self {
             sources,
@@ -88,12 +87,12 @@ impl Resolver {
         }
     }
 
-    /// Follows a change of the interval.
+    /// Adapts to a changed interval.
     pub const fn set_interval(&mut self, interval: Duration) {
         self.grace = interval.saturating_mul(2);
     }
 
-    /// Asks for all `names`, and forgets any other. Dropping the future leaves everything as it was.
+    /// Looks up all `names`, and forgets any other. Dropping the future leaves everything unchanged.
     pub async fn refresh(&mut self, names: &BTreeSet<HostName>, now: Timestamp) -> RefreshOutcome {
         let answers = self.ask(names).await;
         self.known.retain(|name, _| names.contains(name));
@@ -112,7 +111,7 @@ impl Resolver {
         RefreshOutcome::Changed
     }
 
-    /// Addresses as of the last refresh.
+    /// Returns the addresses as of the last refresh.
     pub const fn resolved(&self) -> &ResolvedNames {
         &self.resolved
     }

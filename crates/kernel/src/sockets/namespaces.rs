@@ -1,4 +1,4 @@
-//! Network namespaces in which processes live. A thread that enters one does nothing else, and ends.
+//! Network namespaces of processes. A thread that enters one does nothing else, and ends.
 
 use std::{
     collections::BTreeSet,
@@ -13,22 +13,22 @@ use nix::{
     sched::{CloneFlags, setns},
 };
 
-/// Namespaces that are looked into at most.
+/// Most namespaces that are examined.
 pub(super) const MAX_NAMESPACES: usize = 4096;
 
-/// A network namespace, kept alive while this is.
+/// A network namespace, kept alive as long as this value.
 #[derive(Debug)]
 pub(super) struct NetworkNamespace {
-    /// Inode of its file, which is its number.
+    /// Its number: the inode of its file.
     pub(super) number: u64,
-    /// It is that in which this program runs.
+    /// True for the namespace of this program.
     is_own: bool,
     file: File,
 }
 
 impl NetworkNamespace {
-    /// Every one in which a process lives, after that of the calling thread, which has entered none, and those of the processes
-    /// `first`; and whether there are more than are looked into.
+    /// Returns the namespaces of all processes: first that of the calling thread, which has entered no other, and those
+    /// of the processes `first`. Also returns whether there are more than are examined.
     ///
     /// # Errors
     /// Returns an error if `/proc` cannot be read.
@@ -41,7 +41,7 @@ impl NetworkNamespace {
         });
         let own = std::iter::once("thread-self".to_owned());
         for process in own.chain(first.iter().map(u32::to_string)).chain(processes) {
-            // One that has ended meanwhile is in none.
+            // A process that has ended meanwhile has no namespace.
             let Ok(file) = File::open(format!("/proc/{process}/ns/net")) else {
                 continue;
             };
@@ -58,14 +58,14 @@ impl NetworkNamespace {
         Ok((found, false))
     }
 
-    /// Moves the calling thread into it.
+    /// Moves the calling thread into the namespace.
     ///
     /// # Errors
     /// Returns an error without `CAP_SYS_ADMIN`.
     pub(super) fn enter(&self) -> io::Result<()> {
         match setns(&self.file, CloneFlags::CLONE_NEWNET) {
             Ok(()) => Ok(()),
-            // Who may enter none has not left it.
+            // Without the privilege, the thread is still in its own namespace.
             Err(Errno::EPERM) if self.is_own => Ok(()),
             Err(error) => {
                 let number = self.number;

@@ -1,18 +1,18 @@
-//! Imports of a JavaScript source. Words are read and not syntax: a name found in a comment does no harm,
-//! since only files that exist are followed.
+//! The imports of a JavaScript source. Words are searched without parsing the syntax: a name in a comment does no harm,
+//! because only existing files are followed.
 
 use std::collections::BTreeSet;
 
 /// The imports of a source.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeImports {
-    /// The names in its statements and calls, as they are written.
+    /// The names in its statements and calls, unchanged.
     pub(super) names: BTreeSet<String>,
-    /// True if some are imported by a name that is made when the script runs.
+    /// True if the name of an import is computed at run time.
     pub(super) is_dynamic: bool,
 }
 
-/// A word that is followed by what is imported.
+/// A word that precedes an import.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ImportKeyword {
     Require,
@@ -41,7 +41,7 @@ impl NodeImports {
     }
 }
 
-/// Every word that may import, with what follows it.
+/// Returns every word that may import, with the text after it.
 fn words(source: &str) -> impl Iterator<Item = (ImportKeyword, &str)> {
     let part_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
     let known = [
@@ -60,7 +60,7 @@ fn words(source: &str) -> impl Iterator<Item = (ImportKeyword, &str)> {
     })
 }
 
-/// The text in quotes at the beginning, where it is nothing but a text.
+/// Returns the text in quotes at the beginning, if it is a plain literal.
 fn literal(text: &str) -> Option<&str> {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\'' | '`'))?;
     let (name, _) = text[1..].split_once(quote)?;

@@ -1,4 +1,4 @@
-//! Collects files into a manifest: what is left out, how much is too much, and how a file is named.
+//! Collection of files into a manifest: which files are left out, the limits, and the names of files.
 
 use std::{
     ffi::OsStr,
@@ -20,11 +20,11 @@ use super::{
 /// The limits on one package with its dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackageLimits {
-    /// Files, links and special files.
+    /// Most files, links and special files.
     pub files: usize,
-    /// Bytes of all files together.
+    /// Most bytes of all files together.
     pub bytes: u64,
-    /// Directories inside one another.
+    /// Most nested directories.
     pub depth: usize,
 }
 
@@ -41,25 +41,25 @@ impl Default for PackageLimits {
 /// The reason why a package has no digest.
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
-    /// Over [`PackageLimits::files`].
+    /// There are more than [`PackageLimits::files`].
     #[error("the package has more than {limit} files with its dependencies")]
     TooManyFiles {
         /// The limit.
         limit: usize,
     },
-    /// An environment with more distributions than are looked through.
+    /// The environment has more distributions than the limit.
     #[error("the environment has more than {limit} distributions")]
     TooManyDistributions {
         /// The limit.
         limit: usize,
     },
-    /// Over [`PackageLimits::bytes`].
+    /// There are more than [`PackageLimits::bytes`].
     #[error("the package has more than {limit} bytes with its dependencies")]
     TooLarge {
         /// The limit in bytes.
         limit: u64,
     },
-    /// Over [`PackageLimits::depth`].
+    /// It is deeper than [`PackageLimits::depth`].
     #[error("{path} is more than {limit} directories deep")]
     TooDeep {
         /// The directory.
@@ -67,7 +67,7 @@ pub enum PackageError {
         /// The limit.
         limit: usize,
     },
-    /// A file of it cannot be hashed.
+    /// One of its files cannot be hashed.
     #[error("{path} cannot be hashed")]
     File {
         /// The file.
@@ -76,7 +76,7 @@ pub enum PackageError {
         #[source]
         source: FileError,
     },
-    /// A directory or link of it cannot be read.
+    /// One of its directories or links cannot be read.
     #[error("{path} cannot be read")]
     Read {
         /// The directory or link.
@@ -85,7 +85,7 @@ pub enum PackageError {
         #[source]
         source: io::Error,
     },
-    /// The module a server was started with is nowhere on its path.
+    /// The module with which a server was started is not on its path.
     #[error("no module {name} was found; looked in {}", list(searched))]
     NoModule {
         /// Its name.
@@ -105,7 +105,7 @@ pub enum PackageError {
 }
 
 impl PackageError {
-    /// The file at `path` was not hashed.
+    /// Returns the error that the file at `path` was not hashed.
     pub(crate) fn of(path: &Path, source: FileError) -> Self {
         match source {
             FileError::Cancelled => Self::Cancelled,
@@ -129,18 +129,18 @@ fn list(paths: &[PathBuf]) -> String {
         .join(", ")
 }
 
-/// The role of a directory in a package, which decides what in it is not part of the package.
+/// The role of a directory in a package, which decides which of its entries are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DirectoryRole {
-    /// A Node package: its dependencies are found by resolution, not by where they lie.
+    /// A Node package: its dependencies are found by resolution, not by their location.
     Node,
-    /// Python modules, or the checkout they are developed in.
+    /// Python modules, or the checkout in which they are developed.
     Python,
     /// A `.dist-info` or `.egg-info` directory.
     PythonMetadata,
 }
 
-/// Directories that tools keep caches or history in, of any runtime.
+/// Directories in which tools of any runtime keep caches or history.
 const CACHE_DIRECTORIES: [&str; 11] = [
     ".cache",
     ".git",
@@ -154,9 +154,9 @@ const CACHE_DIRECTORIES: [&str; 11] = [
     ".tox",
     "__pycache__",
 ];
-/// Data that servers in wide use write beside their code: server-memory's graph. None of it can be code.
+/// Data that widely used servers write next to their code: the graph of server-memory. None of it can be code.
 const STATE_FILES: [&str; 2] = ["memory.json", "memory.jsonl"];
-/// Written anew by every installation: the installer's notes, and paths and digests of generated scripts.
+/// Files that differ in every installation: the installer's records, and paths and digests of generated scripts.
 const INSTALLATION_RECORDS: [&str; 7] = [
     "RECORD",
     "INSTALLER",
@@ -166,7 +166,7 @@ const INSTALLATION_RECORDS: [&str; 7] = [
     "uv_build.json",
     "uv_cache.json",
 ];
-/// In a directory that is a Python environment: its packages are found by their own means.
+/// The file that marks a Python environment, whose packages are found in another way.
 const ENVIRONMENT_MARKER: &str = "pyvenv.cfg";
 
 impl DirectoryRole {
@@ -198,7 +198,7 @@ impl DirectoryRole {
     }
 }
 
-/// A manifest in the making. Paths are canonical and inside the root.
+/// A manifest under construction. Paths are canonical and inside the root.
 pub(super) struct Collector<'a> {
     root: &'a Root,
     files: &'a mut FileHasher,
@@ -229,12 +229,12 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Returns the root that the package lives in.
+    /// Returns the root of the package.
     pub(super) const fn root(&self) -> &'a Root {
         self.root
     }
 
-    /// An error where the caller asked to stop.
+    /// Returns an error if the caller asked to stop.
     pub(super) fn go_on(&self) -> Result<(), PackageError> {
         go_on(self.cancel)
     }
@@ -250,7 +250,7 @@ impl<'a> Collector<'a> {
         self.walk(&node, path, contents, 0)
     }
 
-    /// Adds one entry, whatever it is, without following it; a directory with everything below.
+    /// Adds one entry of any kind, without following links; a directory with everything below it.
     pub(super) fn add(&mut self, path: &Path, contents: DirectoryRole) -> Result<(), PackageError> {
         let node = self.found(path)?;
         match node.kind() {
@@ -270,7 +270,7 @@ impl<'a> Collector<'a> {
         Ok(node)
     }
 
-    /// Notes that `path` leads to the canonical path `target` through some link.
+    /// Records that `path` leads to the canonical path `target` through a link.
     pub(super) fn add_way(&mut self, path: &Path, target: &Path) -> Result<(), PackageError> {
         let target = relative(&self.base, target);
         self.insert(path, ManifestEntry::Link(target.as_os_str().as_bytes().to_vec()))
@@ -380,7 +380,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// An error where the caller asked to stop.
+/// Returns an error if the caller asked to stop.
 pub(super) fn go_on(cancel: Cancel<'_>) -> Result<(), PackageError> {
     if cancel() {
         Err(PackageError::Cancelled)
@@ -389,13 +389,13 @@ pub(super) fn go_on(cancel: Cancel<'_>) -> Result<(), PackageError> {
     }
 }
 
-/// Makes an error of what could not be read at `path`.
+/// Converts an error of reading `path`.
 pub(super) fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> PackageError {
     let path = path.to_owned();
     move |source| PackageError::Read { path, source }
 }
 
-/// The way from the directory `base` to `path`, both absolute and canonical.
+/// Returns the relative path from the directory `base` to `path`, both absolute and canonical.
 fn relative(base: &Path, path: &Path) -> PathBuf {
     let shared = base
         .components()

@@ -1,5 +1,4 @@
-//! Installed distributions, from the metadata their installer left beside them: what modules each has and
-//! what it requires.
+//! Installed distributions, read from the metadata of their installer: the modules of each, and what it requires.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,11 +21,11 @@ const MAX_DISTRIBUTIONS: usize = 5_000;
 pub(super) struct Distribution {
     /// Its `.dist-info` or `.egg-info`.
     pub(super) metadata: PathBuf,
-    /// Files and directories it put directly into `site`, its metadata aside.
+    /// Files and directories that it installed directly into `site`, without its metadata.
     pub(super) entries: Vec<PathBuf>,
-    /// Normalised names of distributions it may need, extras included.
+    /// Normalised names of distributions that it may need, including those of extras.
     pub(super) requires: BTreeSet<String>,
-    /// The checkout it was installed from in development mode.
+    /// The checkout from which it was installed in development mode.
     pub(super) editable: Option<PathBuf>,
 }
 
@@ -38,8 +37,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Reads the metadata in `directories`. Of two distributions of one name the first counts, as it does for
-    /// Python.
+    /// Reads the metadata in `directories`. Of two distributions with one name the first is used, as by Python.
     ///
     /// # Errors
     /// Returns an error if there are over 5,000, or the caller asked to stop.
@@ -73,8 +71,8 @@ impl Index {
         Ok(index)
     }
 
-    /// Names of the distributions that have the top-level module `module`; also one that is called like it,
-    /// since a distribution in development mode lists no modules.
+    /// Returns the names of the distributions with the top-level module `module`. One with the module's own name is
+    /// included, because a distribution in development mode lists no modules.
     pub(super) fn providers(&self, module: &str) -> BTreeSet<String> {
         let mut names = self.providers.get(module).cloned().unwrap_or_default();
         let same_name = normalise(module);
@@ -88,7 +86,7 @@ impl Index {
         names
     }
 
-    /// The distribution of this normalised name.
+    /// Returns the distribution with this normalised name.
     pub(super) fn get(&self, name: &str) -> Option<&Distribution> {
         self.distributions.get(name)
     }
@@ -121,7 +119,7 @@ impl Distribution {
     }
 }
 
-/// The normalised name in `NAME-VERSION.dist-info`, `NAME-VERSION.egg-info` or `NAME.egg-info`.
+/// Returns the normalised name in `NAME-VERSION.dist-info`, `NAME-VERSION.egg-info` or `NAME.egg-info`.
 fn distribution_name(entry: &str) -> Option<String> {
     let stem = entry
         .strip_suffix(".dist-info")
@@ -142,7 +140,7 @@ pub fn normalise(name: &str) -> String {
     normalised
 }
 
-/// The module that a file or directory in a `site-packages` is: `a` of `a`, `a.py` and `a.cpython-311.so`.
+/// Returns the module of a file or directory in `site-packages`: `a` for `a`, `a.py` and `a.cpython-311.so`.
 fn module_name(entry: &Path) -> Option<String> {
     let name = entry.file_name()?.to_str()?;
     Some(name.split('.').next().unwrap_or(name).to_owned())
@@ -165,7 +163,7 @@ fn required_by_egg(requires: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// `anyio` of `anyio[trio] (>=4); extra == "x"`.
+/// Returns the name in a requirement: `anyio` of `anyio[trio] (>=4); extra == "x"`.
 fn requirement_name(requirement: &str) -> Option<String> {
     let requirement = requirement.trim_start();
     let end = requirement
@@ -174,7 +172,8 @@ fn requirement_name(requirement: &str) -> Option<String> {
     (end > 0).then(|| normalise(&requirement[..end]))
 }
 
-/// First components of the paths in a `RECORD`, without generated files, metadata and what lies outside.
+/// Returns the first components of the paths in a `RECORD`, without generated files, metadata and paths outside of
+/// `site`.
 fn recorded_entries(record: &str) -> BTreeSet<String> {
     record
         .lines()
@@ -188,7 +187,7 @@ fn recorded_entries(record: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The entries of `site` that are one of the modules in a `top_level.txt`.
+/// Returns the entries of `site` that belong to the modules in a `top_level.txt`.
 fn listed_entries(root: &Root, site: &Path, modules: &str) -> BTreeSet<String> {
     let modules: BTreeSet<_> = modules.lines().map(str::trim).collect();
     root.names(site)
@@ -210,7 +209,7 @@ fn is_module_entry(name: &str) -> bool {
         && !name.ends_with(".egg-info")
 }
 
-/// The directory in a `direct_url.json` (PEP 610) of an installation in development mode.
+/// Returns the directory in a `direct_url.json` (PEP 610) of an installation in development mode.
 fn editable_project(direct_url: &str) -> Option<PathBuf> {
     let direct_url: serde_json::Value = serde_json::from_str(direct_url).ok()?;
     if direct_url.get("dir_info")?.get("editable")?.as_bool() != Some(true) {
@@ -235,7 +234,7 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Lines of a `.pth` file that name a directory; the others are code.
+/// Returns the directories that lines of a `.pth` file name; other lines are code.
 pub(super) fn path_lines<'t>(root: &Root, site: &Path, text: &'t str) -> Vec<PathBuf> {
     text.lines()
         .map(str::trim_end)

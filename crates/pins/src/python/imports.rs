@@ -1,14 +1,14 @@
-//! Names of modules that Python source imports. Reads lines and not syntax: a name found in a string does no
-//! harm, since only what is installed is followed.
+//! Names of modules that Python source imports. Lines are searched without parsing the syntax: a name in a string does
+//! no harm, because only installed modules are followed.
 
 use std::collections::BTreeSet;
 
-/// First components of all absolute imports.
+/// Returns the first components of all absolute imports.
 pub(super) fn top_level_imports(source: &str) -> BTreeSet<&str> {
     source.split(['\n', ';']).flat_map(of_statement).collect()
 }
 
-/// Ways to load code by a name or path that is made when the program runs.
+/// Ways to load code by a name or path that is computed at run time.
 const DYNAMIC: [&str; 6] = [
     "import_module",
     "__import__",
@@ -18,7 +18,7 @@ const DYNAMIC: [&str; 6] = [
     "sys.path",
 ];
 
-/// Returns whether a source may import what none of its statements names.
+/// Returns whether a source may import modules that its statements do not name.
 pub(super) fn imports_dynamically(source: &str) -> bool {
     DYNAMIC.iter().any(|way| source.contains(way))
 }
@@ -45,7 +45,7 @@ fn keyword<'s>(statement: &'s str, keyword: &str) -> Option<&'s str> {
         .filter(|rest| rest.starts_with([' ', '\t']))
 }
 
-/// `a` of `a.b as c`; `None` for a relative import.
+/// Returns `a` of `a.b as c`; `None` for a relative import.
 fn top_level(module: &str) -> Option<&str> {
     let name = module.split_whitespace().next()?.split('.').next()?;
     let is_name = !name.is_empty() && name.chars().all(|c| c == '_' || c.is_alphanumeric());

@@ -1,4 +1,4 @@
-//! The modules in a script's directory, which Python finds before all others.
+//! The modules in a script's directory, which Python searches first.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,26 +11,26 @@ use crate::{
     root::{EntryKind, Root},
 };
 
-/// Endings of files that can be imported: source, extension, compiled without its source.
+/// Endings of files that can be imported: source, extension module, and compiled without its source.
 const ENDINGS: [&str; 3] = [".py", ".so", ".pyc"];
 /// Files that make a directory a package.
 const PACKAGE_FILES: [&str; 3] = ["__init__.py", "__init__.pyc", "__main__.py"];
-/// In a `bin` directory of an environment: it names the environment's path and no server loads it.
+/// A script in the `bin` directory of an environment: it contains the environment's path, and no server loads it.
 const ACTIVATION: &str = "activate_this";
-/// Python's tests of itself, beside which many projects have their own under that name; no server loads them.
+/// Python's own tests. Many projects have tests with that name, which no server loads.
 const TESTS: &str = "test";
 
 /// The modules of one directory.
 #[derive(Debug, Default)]
 pub(super) struct DirectoryModules {
-    /// Files and packages by the name of their module; links with what they lead to.
+    /// Files and packages by the name of their module, including links and their targets.
     modules: BTreeMap<String, BTreeSet<PathBuf>>,
-    /// Other directories: packages only where nothing else has their name.
+    /// Other directories: they are packages only if nothing else has their name.
     directories: BTreeMap<String, BTreeSet<PathBuf>>,
 }
 
 impl DirectoryModules {
-    /// Reads the names in `directory`.
+    /// Reads the entries of `directory`.
     ///
     /// # Errors
     /// Returns an error if it cannot be read.
@@ -66,25 +66,25 @@ impl DirectoryModules {
         Ok(local)
     }
 
-    /// Returns whether a module of that name is here.
+    /// Returns whether there is a module with that name.
     pub(super) fn has(&self, module: &str) -> bool {
         self.modules.contains_key(module)
     }
 
-    /// Names of the modules.
+    /// Returns the names of the modules.
     pub(super) fn modules(&self) -> impl Iterator<Item = &str> {
         self.modules.keys().map(String::as_str)
     }
 
-    /// Returns the files imported as `module` from here; `is_elsewhere` tells whether another directory has
-    /// the module.
+    /// Returns the files that are imported as `module` from here; `is_elsewhere` is true if another directory has the
+    /// module.
     pub(super) fn paths(&self, module: &str, is_elsewhere: bool) -> Option<&BTreeSet<PathBuf>> {
         let bare = || self.directories.get(module).filter(|_| !is_elsewhere);
         self.modules.get(module).or_else(bare)
     }
 }
 
-/// Names of the modules in a directory that Python searches later; none where it cannot be read.
+/// Returns the names of the modules in a directory that Python searches later; none if it cannot be read.
 pub(super) fn module_names(root: &Root, directory: &Path) -> Vec<String> {
     let names = root.names(directory).unwrap_or_default();
     let modules = names.iter().filter_map(|name| {
@@ -94,7 +94,7 @@ pub(super) fn module_names(root: &Root, directory: &Path) -> Vec<String> {
     modules.collect()
 }
 
-/// `a` of `a.py`, `a.pyc`, `a.so` and `a.cpython-311-x86_64-linux-gnu.so`.
+/// Returns `a` of `a.py`, `a.pyc`, `a.so` and `a.cpython-311-x86_64-linux-gnu.so`.
 fn module_of_file(name: &OsStr) -> Option<&str> {
     let name = name.to_str()?;
     ENDINGS.iter().find(|ending| name.ends_with(*ending))?;
