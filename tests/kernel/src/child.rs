@@ -1,4 +1,4 @@
-//! Workloads in processes of their own, which talk with their test line by line.
+//! Workloads in separate processes, which talk with their test line by line.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -27,7 +27,7 @@ use crate::{
 /// The longest time between two lines of a workload, on a slow emulated machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A running workload that will give a `T`.
+/// A running workload that will return a `T`.
 #[derive(Debug)]
 pub struct Child<T> {
     pid: Pid,
@@ -36,7 +36,7 @@ pub struct Child<T> {
     result: PhantomData<fn() -> T>,
 }
 
-/// The test, as its workload sees it.
+/// The test's side, as the workload sees it.
 #[derive(Debug)]
 pub struct Test {
     lines: UnixStream,
@@ -58,7 +58,7 @@ impl Test {
         poll(&mut line, 0u8).is_ok_and(|ready| ready > 0)
     }
 
-    /// Tells the test something, which it takes with [`Child::hear`].
+    /// Sends the test a message, which the test takes with [`Child::hear`].
     ///
     /// # Errors
     /// Returns an error if the test has ended.
@@ -68,7 +68,7 @@ impl Test {
         self.lines.write_all(&line).context("the test has ended")
     }
 
-    /// Runs the workload and says what it gave; the process's exit status.
+    /// Runs the workload and sends its result to the test. Returns the process's exit status.
     fn conclude<T: Serialize>(mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> i32 {
         let result = work(&mut self).map_err(|error| format!("{error:#}"));
         i32::from(self.say(&result).is_err())
@@ -76,18 +76,18 @@ impl Test {
 }
 
 impl<T: Serialize + DeserializeOwned> Child<T> {
-    /// Starts `work` in a new process, which ends with this one.
+    /// Starts `work` in a new process, which ends when this one does.
     ///
     /// # Errors
-    /// Returns an error if it cannot be started.
+    /// Returns an error if the process cannot be started.
     pub fn start(work: impl FnOnce(&mut Test) -> Result<T>) -> Result<Self> {
         Self::start_with(|test| test.conclude(work))
     }
 
-    /// Starts `work` in a new process with its own space.
+    /// Starts `work` in a new process with a new space.
     ///
     /// # Errors
-    /// Returns an error if it cannot be started.
+    /// Returns an error if the process cannot be started.
     pub fn start_in(space: Space, work: impl FnOnce(&mut Test) -> Result<T>) -> Result<Self> {
         Self::start_with(move |test| match enter(space) {
             Ok(()) if space == Space::Everything => as_first_process(|| test.conclude(work)),
@@ -103,7 +103,7 @@ impl<T: Serialize + DeserializeOwned> Child<T> {
         let mut ours = Some(ours);
         let parents_end = &mut ours;
         let pid = fork(Fork::Plain, move || {
-            // Otherwise the workload would never see that its test has ended.
+            // If it stayed open here, the workload would never see that its test has ended.
             drop(parents_end.take());
             if prctl::set_pdeathsig(Signal::SIGKILL).is_err() || prctl::set_child_subreaper(true).is_err() {
                 return 1;
@@ -120,16 +120,16 @@ impl<T: Serialize + DeserializeOwned> Child<T> {
         })
     }
 
-    /// Its process number.
+    /// Returns the process number.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid.as_raw().cast_unsigned()
     }
 
-    /// Lets it go on from [`Test::wait`].
+    /// Lets the workload continue from [`Test::wait`].
     ///
     /// # Errors
-    /// Returns an error if it has ended.
+    /// Returns an error if the workload has ended.
     pub fn proceed(&mut self) -> Result<()> {
         self.lines
             .get_mut()
@@ -137,10 +137,10 @@ impl<T: Serialize + DeserializeOwned> Child<T> {
             .context("the workload has ended")
     }
 
-    /// Takes what it says with [`Test::say`].
+    /// Waits for the workload's next message, which it sends with [`Test::say`].
     ///
     /// # Errors
-    /// Returns an error if it ends, fails, or says something else.
+    /// Returns an error if the workload ends, fails, or sends a message of another type.
     pub fn hear<M: DeserializeOwned>(&mut self) -> Result<M> {
         let mut line = String::new();
         self.lines
@@ -154,10 +154,10 @@ impl<T: Serialize + DeserializeOwned> Child<T> {
         serde_json::from_str(&line).with_context(|| format!("the workload said {line:?}"))
     }
 
-    /// Waits for its result and its end.
+    /// Waits for the workload's result and its end.
     ///
     /// # Errors
-    /// Returns an error if it fails or dies.
+    /// Returns an error if the workload fails or dies.
     pub fn join(mut self) -> Result<T> {
         let result: Result<T, String> = self.hear()?;
         let status = self.reap()?;
@@ -182,13 +182,13 @@ impl<T> Drop for Child<T> {
         if self.ended {
             return;
         }
-        // A workload whose test failed early: nothing more can be done about errors here.
+        // The workload is still there because its test failed early; errors here cannot be handled any more.
         let _killed = kill(self.pid, Signal::SIGKILL);
         let _reaped = waitpid(self.pid, None);
     }
 }
 
-/// Takes the status of every child that has ended: siblings that workloads made for themselves.
+/// Collects the status of every child that has ended: siblings that workloads made of themselves.
 pub fn reap_strays() {
     while let Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) =
         waitpid(None, Some(WaitPidFlag::WNOHANG))

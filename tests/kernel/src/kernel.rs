@@ -1,4 +1,4 @@
-//! The running kernel's version and features, as it reports them: the expectations of the tests rest on it.
+//! The running kernel's version and features, as it reports them. The expectations of the tests depend on them.
 
 use std::{collections::BTreeSet, fs};
 
@@ -12,7 +12,7 @@ pub struct Kernel {
     protocols: BTreeSet<Protocol>,
 }
 
-/// Protocols a kernel may be built without.
+/// Protocols that a kernel may be built without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// Multipath TCP.
@@ -30,10 +30,10 @@ pub enum Protocol {
 }
 
 impl Kernel {
-    /// Asks the running kernel.
+    /// Asks the running kernel for its version and protocols.
     ///
     /// # Errors
-    /// Returns an error if `/proc` does not say.
+    /// Returns an error if `/proc` does not have them.
     pub fn running() -> Result<Self> {
         let read = |path| fs::read_to_string(path).with_context(|| format!("cannot read {path}"));
         let release = read("/proc/sys/kernel/osrelease")?;
@@ -43,7 +43,7 @@ impl Kernel {
         })
     }
 
-    /// Returns whether it was built with this protocol.
+    /// Returns whether the kernel was built with this protocol.
     #[must_use]
     pub fn has(&self, protocol: Protocol) -> bool {
         self.protocols.contains(&protocol)
@@ -55,7 +55,7 @@ fn parse_release(text: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// `/proc/net/protocols` names a protocol at the start of each line.
+/// Parses `/proc/net/protocols`, which has the name of a protocol at the start of each line.
 fn parse_protocols(text: &str) -> BTreeSet<Protocol> {
     let names = text.lines().filter_map(|line| line.split_whitespace().next());
     names

@@ -1,4 +1,4 @@
-//! A loaded sensor, and what tests ask of it: put rules in force, gather records, count.
+//! A loaded sensor, and operations on it for tests: install rules, gather records, read counters.
 
 use std::{collections::BTreeSet, mem, net::SocketAddr, time::Duration};
 
@@ -34,10 +34,10 @@ pub fn agent_entry() -> ProcessEntry {
     }
 }
 
-/// Attempts to get a mark back out of the rings.
+/// The number of attempts to get a mark back out of the rings.
 const MARKS: u32 = 1000;
 
-/// Everything a test needs.
+/// The environment of a test.
 #[expect(missing_debug_implementations, reason = "the sensor has none")]
 pub struct Lab {
     /// The sensor, attached at the root of the cgroup hierarchy.
@@ -51,7 +51,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Loads and attaches.
+    /// Loads the sensor and attaches it.
     ///
     /// # Errors
     /// Returns an error if the sensor cannot start.
@@ -71,7 +71,7 @@ impl Lab {
         })
     }
 
-    /// No rules, no records, no tracked processes.
+    /// Removes all rules, records and tracked processes.
     ///
     /// # Errors
     /// Returns an error if the tables cannot be written.
@@ -88,12 +88,12 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// Returns an error if it does not fit.
+    /// Returns an error if the policy does not fit into the tables.
     pub fn compile(&mut self, policy: &Policy) -> Result<Tables> {
         Ok(compile(policy, &ResolvedNames::default(), &mut self.numbering)?)
     }
 
-    /// Puts the rules of `policy` in force, enforced.
+    /// Installs the rules of `policy`, enforced.
     ///
     /// # Errors
     /// Returns an error if they do not compile or the kernel refuses them.
@@ -103,15 +103,15 @@ impl Lab {
         Ok(tables)
     }
 
-    /// Puts network rules in force, and nothing else.
+    /// Installs network rules, and no others.
     ///
     /// # Errors
-    /// As [`Lab::install`].
+    /// Returns the errors of [`Lab::install`].
     pub fn install_rules(&mut self, rules: Vec<NetworkRule>) -> Result<Tables> {
         self.install(&policy(rules))
     }
 
-    /// Remembers something that belongs into the output, once.
+    /// Adds a note to the output, unless it is there already.
     pub fn note(&mut self, text: impl Into<String>) {
         let text = text.into();
         if self.noted.insert(text.clone()) {
@@ -119,7 +119,8 @@ impl Lab {
         }
     }
 
-    /// Tells what this kernel lacks of what a test tries: the same at each run of the kernel, for `docs/kernel-coverage.md`.
+    /// Records a feature that this kernel lacks for a test, for `docs/kernel-coverage.md`. The text must be the same in
+    /// each run on this kernel.
     pub fn lacks(&mut self, text: impl Into<String>) {
         let text = text.into();
         if !self.lacking.contains(&text) {
@@ -127,7 +128,7 @@ impl Lab {
         }
     }
 
-    /// Returns what the kernel was found to lack since the last call.
+    /// Returns the features that the kernel was found to lack since the last call.
     pub fn take_lacking(&mut self) -> Vec<String> {
         mem::take(&mut self.lacking)
     }
@@ -137,17 +138,17 @@ impl Lab {
         mem::take(&mut self.notes)
     }
 
-    /// Records of everything that happened before this call.
+    /// Returns the records of everything that happened before this call.
     ///
-    /// A record is reserved within the call it is about, but a reader stops in front of one that another
-    /// processor has reserved and not finished. So marks are written behind them all, and awaited.
+    /// A record is reserved within the call that it is about, but a reader stops in front of a record that another
+    /// processor has reserved and not finished. So marks are written after all of them, and awaited.
     ///
     /// # Errors
     /// Returns an error if the marks do not come.
     pub fn records<T>(&mut self, mut wanted: impl FnMut(Record) -> Option<T>) -> Result<Vec<T>> {
         let mut found = Vec::new();
         for _ in 0..MARKS {
-            // Room first: a mark is lost like anything else where the ring is full.
+            // The rings are drained first, because a mark is lost like any other record if the ring is full.
             self.sensor.rings.drain(|record| found.extend(wanted(record)));
             let (mut connected, mut ended) = (false, false);
             let marker = self.mark()?;
@@ -170,8 +171,8 @@ impl Lab {
         bail!("the rings do not give back what was just written to them")
     }
 
-    /// Writes one record to each ring: a refusal of the self-test's address to that of connections, the end of
-    /// a server's process to that of processes. The process that did.
+    /// Writes one record to each ring: a refusal of the self-test's address to the ring of connections, and the end of
+    /// a server's process to the ring of processes. Returns the process that caused both.
     fn mark(&mut self) -> Result<u32> {
         let mut marker = Child::start(|test| {
             test.wait()?;
@@ -193,10 +194,10 @@ impl Lab {
         Ok(pid)
     }
 
-    /// Connections until now.
+    /// Returns the connections until now.
     ///
     /// # Errors
-    /// As [`Lab::records`].
+    /// Returns the errors of [`Lab::records`].
     pub fn connections(&mut self) -> Result<Vec<Connect>> {
         self.records(|record| match record {
             Record::Connect(connect) => Some(connect),
@@ -206,10 +207,10 @@ impl Lab {
         })
     }
 
-    /// Execs of this process until now.
+    /// Returns the execs of this process until now.
     ///
     /// # Errors
-    /// As [`Lab::records`].
+    /// Returns the errors of [`Lab::records`].
     pub fn execs(&mut self, pid: u32) -> Result<Vec<ExecReport>> {
         self.records(|record| match record {
             Record::Exec(exec) => (exec.record.process.pid == pid).then_some(*exec),
@@ -219,18 +220,18 @@ impl Lab {
         })
     }
 
-    /// A counter.
+    /// Returns the value of a counter.
     ///
     /// # Errors
-    /// Returns an error if it cannot be read.
+    /// Returns an error if the counter cannot be read.
     pub fn count(&self, counter: Counter) -> Result<u64> {
         self.sensor.counters.get(counter).context("cannot read a counter")
     }
 
-    /// Runs `run` as if no daemon had given a sign of life for so long.
+    /// Runs `run` with the daemon's last heartbeat set `silence` ago.
     ///
     /// # Errors
-    /// Returns an error if that cannot be made so, or `run` does.
+    /// Returns an error if the heartbeat cannot be set, and the errors of `run`.
     pub fn silent<T>(&mut self, silence: Duration, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let before = |clock| -> Result<u64> {
             let now = Duration::from(clock_gettime(clock)?);
@@ -247,10 +248,10 @@ impl Lab {
         outcome
     }
 
-    /// Has a workload with this entry, and its relatives, connect everywhere.
+    /// Lets a workload with this entry, and its relatives, connect to all these addresses.
     ///
     /// # Errors
-    /// Returns an error if one reaches what is refused to it, or the other way round.
+    /// Returns an error if one of them reaches an address of `refused`, or does not reach one of `reached`.
     pub fn hold(
         &mut self,
         entry: ProcessEntry,
@@ -273,7 +274,7 @@ impl Lab {
     }
 }
 
-/// A policy of network rules.
+/// Returns a policy of network rules.
 #[must_use]
 pub fn policy(rules: Vec<NetworkRule>) -> Policy {
     Policy {
@@ -285,10 +286,10 @@ pub fn policy(rules: Vec<NetworkRule>) -> Policy {
     }
 }
 
-/// A rule over ranges; no ports for all ports.
+/// Returns a rule over address ranges. An empty list of ports means all ports.
 ///
 /// # Errors
-/// Returns an error if a range is none.
+/// Returns an error if a range is invalid.
 pub fn rule(action: RuleAction, scope: Scope, ranges: &[&str], ports: &[u16]) -> Result<NetworkRule> {
     let cidrs = ranges
         .iter()
@@ -304,18 +305,18 @@ pub fn rule(action: RuleAction, scope: Scope, ranges: &[&str], ports: &[u16]) ->
     })
 }
 
-/// A rule that refuses ranges for everyone.
+/// Returns a rule that refuses address ranges for everyone.
 ///
 /// # Errors
-/// Returns an error if a range is none.
+/// Returns an error if a range is invalid.
 pub fn deny(ranges: &[&str], ports: &[u16]) -> Result<NetworkRule> {
     rule(RuleAction::Deny, Scope::Host, ranges, ports)
 }
 
-/// The number under which `tables` hold the rule named `name`.
+/// Returns the number of the rule `name` in `tables`.
 ///
 /// # Errors
-/// Returns an error if there is none.
+/// Returns an error if there is no such rule.
 pub fn number(tables: &Tables, name: &str) -> Result<u32> {
     let Some((number, _)) = tables.rules.iter().find(|(_, info)| info.name == name) else {
         bail!("no rule is called {name}: {:?}", tables.rules);

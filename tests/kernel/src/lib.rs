@@ -1,5 +1,5 @@
-//! The parts of the kernel tests: workloads that try every path to an address, the namespaces they run in,
-//! and a sensor to try them against. The tests themselves are in `tests/kernel/`.
+//! The parts of the kernel tests: workloads that try every path to an address, the namespaces that they run in, and the
+//! sensor under test. The tests themselves are in `tests/kernel/`.
 
 #![expect(
     clippy::disallowed_methods,

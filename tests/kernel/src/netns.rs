@@ -1,4 +1,4 @@
-//! Network namespaces of the tests' own: nothing here touches the machine's network.
+//! Network namespaces for tests; nothing here touches the machine's network.
 
 use std::{
     fs,
@@ -19,16 +19,16 @@ use crate::sys::{Fork, add_loopback_address, fork, raise_loopback};
 /// The namespace that isolates a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
-    /// A network of its own.
+    /// A new network namespace.
     Network,
-    /// Users, network, mounts and process numbers of its own, as a sandbox makes them.
+    /// New user, network, mount and process namespaces, as a sandbox makes them.
     Everything,
 }
 
 /// The longest time until an address becomes usable, on a slow emulated machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// IPv6 addresses every namespace answers on, beside `::1`. All of 127.0.0.0/8 is there anyway.
+/// IPv6 addresses that every namespace answers on, beside `::1`. All of 127.0.0.0/8 is local anyway.
 const ADDRESSES: [Ipv6Addr; 6] = [
     DENIED6,
     ALLOWED6,
@@ -41,20 +41,20 @@ const ADDRESSES: [Ipv6Addr; 6] = [
 
 /// The IPv4 address that tests refuse.
 pub const DENIED4: Ipv4Addr = Ipv4Addr::new(127, 0, 9, 9);
-/// One outside every range that tests refuse.
+/// An IPv4 address outside every range that tests refuse.
 pub const ALLOWED4: Ipv4Addr = Ipv4Addr::new(127, 0, 8, 9);
 /// The IPv6 address that tests refuse.
 pub const DENIED6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x99, 0, 0, 0, 0, 0, 9);
-/// One outside every range that tests refuse.
+/// An IPv6 address outside every range that tests refuse.
 pub const ALLOWED6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x98, 0, 0, 0, 0, 0, 9);
 
-/// Settings of a network namespace: fast open without a cookie on both sides, ping sockets for root.
+/// Settings of a network namespace: TCP fast open without a cookie on both sides, and ping sockets for root.
 const SETTINGS: [(&str, &str); 2] = [
     ("/proc/sys/net/ipv4/tcp_fastopen", "1543"),
     ("/proc/sys/net/ipv4/ping_group_range", "0 0"),
 ];
 
-/// Moves this process, which must have one thread, into a new space.
+/// Moves this process, which must have one thread only, into a new space.
 ///
 /// # Errors
 /// Returns an error if the space cannot be made.
@@ -73,10 +73,10 @@ pub fn enter(space: Space) -> Result<()> {
 /// Adds an address to the loopback interface of the current namespace.
 ///
 /// # Errors
-/// Returns an error if the kernel refuses it.
+/// Returns an error if the kernel refuses the address.
 pub fn add_loopback(address: Ipv6Addr) -> Result<()> {
     add_loopback_address(address).with_context(|| format!("cannot add {address}"))?;
-    // A worker of the kernel makes it usable, a moment later.
+    // A kernel worker makes the address usable a moment later.
     let deadline = Instant::now() + PATIENCE;
     while let Err(error) = UdpSocket::bind((address, 0)) {
         ensure!(Instant::now() < deadline, "{address} is not usable: {error}");
@@ -85,7 +85,7 @@ pub fn add_loopback(address: Ipv6Addr) -> Result<()> {
     Ok(())
 }
 
-/// Runs `work` as the first process of the process namespace made last; its exit status.
+/// Runs `work` as the first process of the process namespace that was made last, and returns its exit status.
 #[must_use]
 pub fn as_first_process(work: impl FnOnce() -> i32) -> i32 {
     match fork(Fork::Plain, work).and_then(|child| waitpid(child, None)) {

@@ -1,5 +1,4 @@
-//! A workload's work in another process: one connection attempt, made by a relative of the workload or by a
-//! program it executes.
+//! Connection attempts in another process, made by a relative of a workload or by a program that it executes.
 
 use std::{
     env,
@@ -19,14 +18,14 @@ use nix::{
 
 use crate::sys::{Fork, end_thread, fork};
 
-/// First argument that turns the test program into one that tries a connection.
+/// The first argument that makes the test program try one connection and end.
 const ARGUMENT: &str = "--connect";
-/// Answer to an attempt that goes through.
+/// The answer to an attempt that goes through.
 pub const REACHED: u8 = 0;
-/// Answer to one that is refused: `EPERM`.
+/// The answer to an attempt that is refused: `EPERM`.
 pub const REFUSED: u8 = 1;
 
-/// Exit status of such a program that could not even try.
+/// Exit status of a test program that could not even try to connect.
 const BROKEN: u8 = 255;
 
 /// The relative of a workload that makes the attempt.
@@ -34,23 +33,23 @@ const BROKEN: u8 = 255;
 pub enum Relative {
     /// The workload itself.
     Itself,
-    /// A second thread of it.
+    /// A second thread of the workload.
     Thread,
     /// A second thread, after the first has ended.
     LastThread,
     /// A child.
     Child,
-    /// A grandchild in a session of its own whose parent has ended: a daemon.
+    /// A grandchild in a new session whose parent has ended: a daemon.
     Orphan,
-    /// A process with the workload's parent as its own.
+    /// A process with the same parent as the workload.
     Sibling,
-    /// A child the workload waits for as after vfork(2).
+    /// A child that the workload waits for as after vfork(2).
     Vforked,
     /// Another program, started by `posix_spawn`.
     Program,
 }
 
-/// All of them.
+/// All relatives.
 pub const RELATIVES: [Relative; 8] = [
     Relative::Itself,
     Relative::Thread,
@@ -59,14 +58,14 @@ pub const RELATIVES: [Relative; 8] = [
     Relative::Sibling,
     Relative::Vforked,
     Relative::Program,
-    // Last, because it ends the workload's first thread in a child's place.
+    // Last, because it ends the first thread of a child in the workload's place.
     Relative::LastThread,
 ];
 
-/// Error number of connecting to `target`, 0 where it goes through.
+/// Connects to `target`, and returns the error number; 0 if the connection goes through.
 ///
 /// # Errors
-/// Returns an error if it fails without an error number.
+/// Returns an error if the attempt fails without an error number.
 pub fn connect(target: SocketAddr) -> Result<u8> {
     let local = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(local).context("cannot open a socket")?;
@@ -77,10 +76,10 @@ pub fn connect(target: SocketAddr) -> Result<u8> {
 }
 
 impl Relative {
-    /// Has this relative of the calling process connect; as [`connect`].
+    /// Lets this relative of the calling process connect, and returns the result of [`connect`].
     ///
     /// # Errors
-    /// Returns an error if the relative cannot be made or says nothing.
+    /// Returns an error if the relative cannot be made or does not answer.
     pub fn connect(self, target: SocketAddr) -> Result<u8> {
         match self {
             Self::Itself => connect(target),
@@ -95,10 +94,11 @@ impl Relative {
     }
 }
 
-/// Runs `program`, which must be this one by whatever name, and has it connect; as [`connect`].
+/// Runs `program`, which must be a copy of or a link to this program, lets it connect, and returns the result of
+/// [`connect`].
 ///
 /// # Errors
-/// Returns an error if it cannot be run.
+/// Returns an error if the program cannot be run.
 pub fn run(program: &Path, target: SocketAddr) -> Result<u8> {
     let mut command = Command::new(program);
     let status = command
@@ -115,7 +115,7 @@ pub fn run(program: &Path, target: SocketAddr) -> Result<u8> {
     Ok(code)
 }
 
-/// Exit status of this program where it was started to connect.
+/// Connects if this program was started to do so, and returns the exit status; `None` if it was not.
 #[must_use]
 pub fn from_arguments() -> Option<ExitCode> {
     let mut arguments = env::args().skip(1);
@@ -127,7 +127,7 @@ pub fn from_arguments() -> Option<ExitCode> {
     Some(ExitCode::from(code.unwrap_or(BROKEN)))
 }
 
-/// Runs `work` in a new process and takes the one byte it writes.
+/// Runs `work` in a new process and returns the one byte that it writes.
 fn in_process(how: Fork, work: impl FnOnce(UnixStream) -> i32) -> Result<u8> {
     let (mut ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
     let child = fork(how, || work(theirs)).context("cannot fork")?;
@@ -135,7 +135,7 @@ fn in_process(how: Fork, work: impl FnOnce(UnixStream) -> i32) -> Result<u8> {
     ours.read_exact(&mut code)
         .context("the new process says nothing")?;
     if how != Fork::SameParent {
-        // A sibling is its parent's to wait for.
+        // Only its parent can wait for a sibling.
         waitpid(child, None).context("cannot wait")?;
     }
     Ok(code[0])
@@ -148,7 +148,7 @@ fn say(mut line: UnixStream, code: Result<u8>) -> i32 {
     }
 }
 
-/// Ends at once, so that its child loses its parent before it connects.
+/// Starts a child and ends at once, so that the child loses its parent before it connects.
 fn orphan(line: UnixStream, target: SocketAddr) -> i32 {
     let parent = Pid::this();
     let forked = fork(Fork::Plain, || {
@@ -163,7 +163,7 @@ fn orphan(line: UnixStream, target: SocketAddr) -> i32 {
     i32::from(forked.is_err())
 }
 
-/// Leaves the process to a second thread.
+/// Ends the first thread, and leaves the process to a second one.
 fn last_thread(line: UnixStream, target: SocketAddr) -> i32 {
     let first = Pid::this();
     thread::spawn(move || {
@@ -183,11 +183,10 @@ fn panicked<T>(_panic: T) -> anyhow::Error {
     anyhow::anyhow!("the thread panicked")
 }
 
-/// Checks that every relative of the calling process is answered `code`.
+/// Checks that every relative of the calling process gets the answer `code`.
 ///
 /// # Errors
-///
-/// Returns an error if one is not.
+/// Returns an error if one gets another answer.
 pub fn all_relatives(target: SocketAddr, code: u8) -> Result<()> {
     for relative in RELATIVES {
         let found = relative

@@ -1,5 +1,5 @@
-//! Runs the tests one after the other in this one-threaded process, on a host and as the only program of a
-//! virtual machine alike.
+//! Runs the tests one after the other in this single-threaded process, both on a host and as the only program of a
+//! virtual machine.
 
 #![expect(clippy::print_stdout, reason = "a test harness reports on standard output")]
 
@@ -16,13 +16,13 @@ use crate::{child::reap_strays, lab::Lab};
 /// A named test.
 #[derive(Clone, Copy, Debug)]
 pub struct Test {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     /// The test function.
     pub run: fn(&mut Lab) -> Result<()>,
 }
 
-/// The options of the command line, in the terms of `cargo test` and nextest.
+/// The options of the command line, as `cargo test` and nextest pass them.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     list: bool,
@@ -40,7 +40,7 @@ impl Options {
                 "--list" => options.list = true,
                 "--exact" => options.exact = true,
                 "--ignored" => options.ignored = true,
-                // Tests run one by one and print as they go: nothing to choose.
+                // Ignored, because tests run one by one and print as they go.
                 "--nocapture" | "--no-capture" | "--include-ignored" | "--show-output" | "-q" | "--quiet" => {
                 }
                 "--format" | "--test-threads" | "--color" => drop(arguments.next()),
@@ -65,8 +65,8 @@ impl Options {
     }
 }
 
-/// Runs what the command line selects. Where the kernel sense cannot start, that is a failure under
-/// `CI=true`, and elsewhere a reason to skip.
+/// Runs the tests that the command line selects. If the sensor cannot start, the run fails under `CI=true`, and is
+/// skipped otherwise.
 #[must_use]
 pub fn main(tests: &[Test]) -> ExitCode {
     let options = match Options::parse(env::args().skip(1)) {

@@ -1,5 +1,5 @@
-//! A directory on a file system of its own, with programs to execute: inode facts there are what stat(2) says,
-//! which they are not on btrfs and overlayfs.
+//! A directory on a separate tmpfs, with programs to execute. There, the kernel's inode facts are the same as those of
+//! stat(2), which is not so on btrfs and overlayfs.
 
 use std::{
     env, fs,
@@ -16,14 +16,14 @@ use nix::{
     unistd::Pid,
 };
 
-/// A fresh tmpfs, seen by the calling process and its children only.
+/// A fresh tmpfs, visible to the calling process and its children only.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
-    /// Mounts it in a mount namespace that the calling process, which must have one thread, gets.
+    /// Mounts the tmpfs in a new mount namespace of the calling process, which must have one thread only.
     ///
     /// # Errors
     /// Returns an error if a mount is refused.
@@ -37,26 +37,26 @@ impl Scratch {
         Ok(Self { path })
     }
 
-    /// A path in it.
+    /// Returns the path of a file in the directory.
     #[must_use]
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Copies a program of this machine; its name is kept, because busybox goes by it.
+    /// Copies a program of this machine under its own name, because busybox chooses its function by that name.
     ///
     /// # Errors
-    /// Returns an error if there is none.
+    /// Returns an error if there is no such program.
     pub fn copy(&self, program: &str) -> Result<PathBuf> {
         let copy = self.path.join(program);
         fs::copy(Path::new("/bin").join(program), &copy).with_context(|| format!("cannot copy {program}"))?;
         Ok(copy)
     }
 
-    /// Writes an executable text.
+    /// Writes an executable script.
     ///
     /// # Errors
-    /// Returns an error if it cannot be written.
+    /// Returns an error if the script cannot be written.
     pub fn script(&self, name: &str, text: &str) -> Result<PathBuf> {
         let script = self.path.join(name);
         fs::write(&script, text).with_context(|| format!("cannot write {name}"))?;
@@ -65,14 +65,14 @@ impl Scratch {
     }
 }
 
-/// A cgroup of a test's own.
+/// A cgroup for one test.
 #[derive(Debug)]
 pub struct Cgroup {
     path: PathBuf,
 }
 
 impl Cgroup {
-    /// Makes one under `root`.
+    /// Makes a cgroup under `root`.
     ///
     /// # Errors
     /// Returns an error if it cannot be made.
@@ -82,15 +82,15 @@ impl Cgroup {
         Ok(Self { path })
     }
 
-    /// Its id.
+    /// Returns the cgroup's id.
     ///
     /// # Errors
-    /// Returns an error if it is gone.
+    /// Returns an error if the cgroup is gone.
     pub fn id(&self) -> Result<u64> {
         Ok(fs::metadata(&self.path).context("the cgroup is gone")?.ino())
     }
 
-    /// Moves the calling process into it.
+    /// Moves the calling process into the cgroup.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses.
@@ -101,12 +101,13 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Refused while a process is in it, which the test that left it there shows.
+        // The kernel refuses this while a process is in the cgroup, which shows a process that the test left behind.
         let _removed = fs::remove_dir(&self.path);
     }
 }
 
-/// A cgroup of a test's own whose memory can be limited, in whichever hierarchy the machine keeps memory.
+/// A cgroup for one test whose memory can be limited, in the cgroup hierarchy of this machine that has the memory
+/// controller.
 #[derive(Debug)]
 pub struct MemoryGroup {
     group: Cgroup,
@@ -118,10 +119,10 @@ impl MemoryGroup {
     /// Bytes left to the processes in a limited group.
     const SLACK: u64 = 2 << 20;
 
-    /// Makes one.
+    /// Makes a cgroup.
     ///
     /// # Errors
-    /// Returns an error if no hierarchy has memory.
+    /// Returns an error if no hierarchy has the memory controller.
     pub fn make() -> Result<Self> {
         let mounts = fs::read_to_string("/proc/mounts").context("cannot read the mounts")?;
         let mounted = |kind: &str, option: &str| {
@@ -149,7 +150,7 @@ impl MemoryGroup {
         })
     }
 
-    /// Moves the calling process into it.
+    /// Moves the calling process into the cgroup.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses.
@@ -157,7 +158,7 @@ impl MemoryGroup {
         self.group.enter()
     }
 
-    /// Leaves its processes hardly more memory than they have.
+    /// Sets a memory limit slightly above the present usage.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses.
@@ -168,10 +169,10 @@ impl MemoryGroup {
     }
 }
 
-/// Inode facts as stat(2) gives them.
+/// Returns the inode facts of a file as stat(2) reports them.
 ///
 /// # Errors
-/// Returns an error if they do not fit the kernel's own.
+/// Returns an error if they do not fit into the types of the kernel's records.
 pub fn facts(stat: &fs::Metadata) -> Result<FileKey> {
     let seconds = u64::try_from(stat.ctime())?;
     let nanoseconds = u64::try_from(stat.ctime_nsec())?;

@@ -1,10 +1,10 @@
-//! Synthetic secrets. Cases name them as `${kind}`; they are put together here, so that no file holds one.
+//! Synthetic secrets. Cases name them as `${kind}`, and this module assembles them, so that no file contains one.
 
 use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
 
-/// `text` with every `${kind}` replaced; `$${` stands for `${` itself.
+/// Replaces every `${kind}` in `text`; `$${` becomes a literal `${`.
 ///
 /// # Errors
 /// Returns an error if there is no such kind.
@@ -30,7 +30,7 @@ pub(crate) fn baited(text: &str) -> Result<String> {
     Ok(baited)
 }
 
-/// A secret of a kind; `kind|form` is the same in another form.
+/// Returns a secret of a kind; `kind|form` returns the same secret in another form.
 fn bait(kind: &str) -> Option<String> {
     let (kind, forms) = kind.split_once('|').unwrap_or((kind, ""));
     let mut bait = plain(kind)?;
@@ -144,7 +144,7 @@ const BASE32: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const BASE62: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The same for the same seed: xorshift.
+/// Returns pseudo-random text, which is always the same for the same seed (xorshift).
 fn random(length: usize, alphabet: &[u8], seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -156,7 +156,7 @@ fn random(length: usize, alphabet: &[u8], seed: u64) -> String {
     (0..length).map(|_| next()).collect()
 }
 
-/// As GitHub and npm do: six characters of base 62 that say the CRC-32 of what stands before them.
+/// Appends a checksum as GitHub and npm do: the CRC-32 of the random part, in six characters of base 62.
 fn with_checksum(prefix: &str, random: &str) -> String {
     let mut rest = crc32(random.as_bytes());
     let mut digits = [b'0'; 6];

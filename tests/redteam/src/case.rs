@@ -1,4 +1,4 @@
-//! Cases as they are written in `cases/*.yaml`.
+//! Cases, as they are written in `cases/*.yaml`.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -8,32 +8,32 @@ use serde_json::Value;
 
 use crate::{bait, outcome::Outcome};
 
-/// One case.
+/// A case: a conversation and its expected outcome.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// Its name: the file's area and the case's own id.
+    /// The name, which is the file's area and the case's own id.
     pub id: String,
     /// The reason for the expectation.
     pub why: String,
-    /// The policy it starts from.
+    /// The shipped policy that the case is based on.
     #[serde(default)]
     pub base: Base,
-    /// The policy's additions for this case.
+    /// Additions to the policy for this case.
     #[serde(default)]
     pub policy: Value,
-    /// Servers of the session, in the order in which they join, with what each lists.
+    /// Servers of the session, in the order in which they join, with the tools that each lists.
     #[serde(default)]
     pub servers: Vec<Server>,
-    /// The steps, after every server was introduced and listed.
+    /// The steps, which follow after every server was introduced and its tools were listed.
     #[serde(default)]
     pub steps: Vec<Step>,
     /// The expected outcome of the last step, or of the lists if there is no step.
     pub expect: Outcome,
-    /// The rule that events name for it.
+    /// The rule that events must name for this outcome.
     #[serde(default)]
     pub rule: Option<String>,
-    /// Text that must be nowhere: not in what goes on, not in an answer, not in a record.
+    /// Text that must not appear in any passed message, answer or record.
     #[serde(default)]
     pub never: Option<String>,
 }
@@ -51,31 +51,31 @@ pub enum Base {
     Observe,
 }
 
-/// A server.
+/// A server of a case.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// Its name.
+    /// The name.
     pub id: String,
     /// The text in which the server describes itself to the model.
     #[serde(default)]
     pub instructions: Option<String>,
-    /// Its tools: names, or whole definitions.
+    /// The tools, as names or as whole definitions.
     #[serde(default)]
     pub tools: Vec<Value>,
 }
 
-/// Something that is said. Every step but the last must go on as it is, unless it says otherwise.
+/// A message of the conversation. Every step but the last must pass unchanged, unless it has another `expect`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// The server it concerns; the first one if missing.
+    /// The server that the message is for or from; the first one if missing.
     #[serde(default)]
     pub server: Option<String>,
     /// The expected outcome, if this is not the last step.
     #[serde(default)]
     pub expect: Option<Outcome>,
-    /// The message; exactly one of these.
+    /// The message; exactly one of its fields is set.
     #[serde(flatten)]
     pub act: Act,
 }
@@ -91,43 +91,43 @@ pub struct Act {
     pub prompt: Option<String>,
     /// Another request of the client: `METHOD`, or `{METHOD: PARAMS}`.
     pub request: Option<BTreeMap<String, Value>>,
-    /// A request of the client with the server's whole answer.
+    /// A request of the client together with the server's whole answer.
     pub exchange: Option<Exchange>,
     /// A request of the server: `{METHOD: PARAMS}`.
     pub ask: Option<BTreeMap<String, Value>>,
-    /// The server lists these tools now.
+    /// The tools that the server lists from now on.
     pub list: Option<Vec<Value>>,
-    /// The client's line as it is.
+    /// A line that the client writes as it is.
     pub client: Option<String>,
-    /// The server's line as it is.
+    /// A line that the server writes as it is.
     pub says: Option<String>,
-    /// So many milliseconds pass.
+    /// The number of milliseconds that pass.
     pub wait: Option<u64>,
 }
 
-/// A request, and what the server answers if it gets it.
+/// A request, and the server's answer to it if the request reaches the server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exchange {
     /// The method.
     pub method: String,
-    /// Its parameters.
+    /// The parameters.
     #[serde(default)]
     pub params: Value,
     /// The whole result.
     pub result: Value,
 }
 
-/// A tool call, and what the server answers if it gets it.
+/// A tool call, and the server's answer to it if the call reaches the server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
     /// The tool.
     pub tool: String,
-    /// Its arguments.
+    /// The arguments.
     #[serde(default)]
     pub arguments: Value,
-    /// The text of its result, or a whole result.
+    /// The text of the result, or a whole result.
     #[serde(default)]
     pub result: Value,
 }
@@ -138,10 +138,10 @@ struct File {
     cases: Vec<Case>,
 }
 
-/// Every case, in the order of the files' names.
+/// Loads every case, in the order of the files' names.
 ///
 /// # Errors
-/// Returns an error if a file cannot be read or understood, or two cases have one name.
+/// Returns an error if a file cannot be read or parsed, or two cases have the same name.
 pub fn load() -> Result<Vec<Case>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
     let mut paths: Vec<_> = fs::read_dir(&directory)?
@@ -171,10 +171,10 @@ pub fn load() -> Result<Vec<Case>> {
 }
 
 impl Case {
-    /// The whole configuration, as JSON, which is YAML.
+    /// Returns the whole configuration as JSON, which is YAML too.
     ///
     /// # Errors
-    /// Returns an error if the shipped policy is no YAML.
+    /// Returns an error if the shipped policy is not YAML.
     pub fn configuration(&self) -> Result<String> {
         let base = match self.base {
             Base::Default => include_str!("../../../policies/default.yaml"),
@@ -186,7 +186,7 @@ impl Case {
         Ok(serde_json::to_string_pretty(&whole)?)
     }
 
-    /// The servers; one that offers whatever is called where the case names none.
+    /// Returns the servers of the case. If the case names none, there is one, which offers every tool that is called.
     #[must_use]
     pub fn cast(&self) -> Vec<Server> {
         let mut cast = self.servers.clone();
@@ -204,7 +204,7 @@ impl Case {
             let Some(server) = cast.iter_mut().find(|server| server.id == *id) else {
                 continue;
             };
-            // A server whose tools are given offers those alone.
+            // A server with tools in the case offers only those.
             let is_given = self
                 .servers
                 .iter()
@@ -217,7 +217,7 @@ impl Case {
     }
 }
 
-/// Puts `top` on `base`: objects member by member, anything else whole.
+/// Merges `top` into `base`: objects member by member, anything else as a whole.
 fn overlay(base: &mut Value, top: &Value) {
     match (base, top) {
         (_, Value::Null) => {}

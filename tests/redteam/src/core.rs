@@ -1,4 +1,4 @@
-//! A conversation in the core alone: filters and guards, without a process or a file.
+//! Conversations in the core alone: filters and guards, without a process or a file.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -26,11 +26,11 @@ use crate::{
     play::{Heard, Stage},
 };
 
-/// The time at which a case begins, and the duration of a line, nanoseconds.
+/// The time at which a case begins, and the time that each line takes, in nanoseconds.
 const BEGIN: i64 = 1_700_000_000_000_000_000;
 const LINE: i64 = 1_000_000;
 
-/// A session in the core.
+/// A session in the core alone.
 #[derive(Debug)]
 pub struct Core {
     policy: Arc<Policy>,
@@ -43,14 +43,14 @@ pub struct Core {
     events: Vec<Value>,
 }
 
-/// A server's place in the session: what its wrapper would hold.
+/// A server's place in the session, with the state that its wrapper would hold.
 #[derive(Debug)]
 struct Seat {
     filter: Filter,
     guard: Guard,
 }
 
-/// A session whose calls are in memory, and in which no path is a link.
+/// A host whose session calls are in memory, and in which no path is a link.
 struct WindowHost<'w>(&'w mut CallWindow);
 
 impl GuardHost for WindowHost<'_> {
@@ -70,10 +70,10 @@ impl GuardHost for WindowHost<'_> {
 }
 
 impl Core {
-    /// A session under the policy of `case`.
+    /// Makes a session under the policy of `case`.
     ///
     /// # Errors
-    /// Returns an error if that policy is none.
+    /// Returns an error if that policy is invalid.
     pub fn new(case: &Case) -> Result<Self> {
         let part = (Source::EmbeddedDefault, case.configuration()?);
         let sources = Sources::of_parts(vec![part]).context("a policy")?;
@@ -115,7 +115,7 @@ impl Core {
         }
     }
 
-    /// Keeps events, and tells the other servers' Monitors which tools there are.
+    /// Keeps events, and registers listed tools with the Monitors of the other servers.
     fn carry_out(&mut self, server: &str, outcome: JudgementOutcome) {
         self.keep(outcome.events);
         for effect in outcome.effects {
@@ -202,7 +202,7 @@ impl Stage for Core {
     }
 }
 
-/// As `mcpmon wrap` reads them.
+/// Returns the decoding limits of a policy, in the same way as `mcpmon wrap`.
 fn limits(policy: &Policy) -> DecodeLimits {
     let limits = policy.limits;
     DecodeLimits {
@@ -214,7 +214,7 @@ fn limits(policy: &Policy) -> DecodeLimits {
     }
 }
 
-/// Lets a seat know another server's tool, as it was listed first.
+/// Registers another server's tool with a seat, as it was first listed.
 fn register(seat: &mut Seat, tool: &DefinitionRecord) {
     let (server, name) = (&tool.key.identity.server, &tool.key.name);
     let registry = seat.guard.monitor_mut().registry_mut();

@@ -1,5 +1,5 @@
-//! A suite of attacks and near misses. A case is a conversation in YAML, with what is expected of it and why; each is
-//! run twice: through the core alone, and through `mcpmon wrap` with a real process at its other end.
+//! A suite of attacks and near misses. A case is a conversation in YAML, with its expected outcome and the reason for
+//! it. Each is run twice: through the core alone, and through `mcpmon wrap` with a real process as its server.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,5 +1,6 @@
-//! The same conversation through `mcpmon wrap`. The server is a process that hands its pipes on to the suite, so that
-//! one hand plays both sides. After each line a ping runs the same way: what is not there before it will not come.
+//! Conversations through `mcpmon wrap`. The server is a process that forwards its pipes to the suite, so that the suite
+//! plays both sides. After each line a ping goes the same way: a line that has not arrived before the ping will not
+//! arrive.
 
 use std::{
     collections::BTreeMap,
@@ -40,7 +41,7 @@ struct Seat {
 }
 
 impl Live {
-    /// A session under the policy of `case`.
+    /// Makes a session under the policy of `case`.
     ///
     /// # Errors
     /// Returns an error if its files cannot be written.
@@ -57,7 +58,7 @@ impl Live {
         })
     }
 
-    /// Sends a ping of the client on its way and gives what the server got before it, and the ping's id.
+    /// Sends a ping from the client. Returns the lines that the server received before it, and the ping's id.
     fn ping(&mut self, server: &str) -> Result<(Vec<String>, String)> {
         self.pings += 1;
         let id = format!("ping-{}", self.pings);
@@ -74,7 +75,7 @@ impl Live {
         }
     }
 
-    /// Answers a ping and gives what the client got before that.
+    /// Answers a ping, and returns the lines that the client received before the answer.
     fn pong(&mut self, server: &str, id: &str) -> Result<Vec<String>> {
         let pong = json!({"jsonrpc": "2.0", "id": id, "result": {}}).to_string();
         let seat = self.seats.get_mut(server).context("a server that joined")?;
@@ -135,7 +136,7 @@ impl Stage for Live {
         let seat = self.seats.get_mut(server).context("a server that joined")?;
         writeln!(seat.server.get_mut(), "{line}")?;
         let by_client = self.pong(server, &id)?;
-        // What the wrapper answers the server comes before whatever the client says next.
+        // The wrapper's answers to the server arrive before the client's next line.
         let (answered, id) = self.ping(server)?;
         by_server.extend(answered);
         self.pong(server, &id)?;
@@ -165,7 +166,7 @@ fn read(from: &mut impl io::BufRead) -> Result<String> {
     Ok(line.trim_end_matches('\n').to_owned())
 }
 
-/// The program with the bridge in it: a test has one beside it.
+/// Returns the program that has the command `bridge`, which is built beside a test's own program.
 fn bridge_program(own: &Path) -> Result<String> {
     let is_itself = own.file_name().is_some_and(|name| name == "mcpmon-redteam");
     let program = match is_itself {
@@ -186,10 +187,10 @@ fn bridge_program(own: &Path) -> Result<String> {
     Ok(program.display().to_string())
 }
 
-/// The server's process: hands standard input and output on to whoever listens at `socket`.
+/// Runs the server's process: forwards standard input and output to the listener at `socket`.
 ///
 /// # Errors
-/// Returns an error if nobody listens, or one side breaks.
+/// Returns an error if nothing listens there, or one side fails.
 pub fn bridge(socket: &Path) -> Result<()> {
     let stream = UnixStream::connect(socket)?;
     let mut from_suite = stream.try_clone()?;

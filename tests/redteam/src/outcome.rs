@@ -18,11 +18,11 @@ pub enum Outcome {
     Change,
     /// The message is stopped; a waiting sender gets an answer.
     Block,
-    /// A call went on, and its result did not come back as it was.
+    /// A call passed, and its result did not come back unchanged.
     Withhold,
-    /// Some of a list does not go on.
+    /// Parts of a list are removed.
     Hide,
-    /// A server's instructions do not go on.
+    /// A server's instructions are removed.
     Strip,
 }
 

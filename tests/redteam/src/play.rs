@@ -1,4 +1,4 @@
-//! Plays a case on a stage and says what came of it.
+//! Plays a case on a stage and reports the outcome.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -8,26 +8,26 @@ use crate::{
     outcome::Outcome,
 };
 
-/// The stage of a conversation: it runs between a client and its servers.
+/// The stage of a conversation, which runs between a client and its servers.
 pub trait Stage {
-    /// A server joins the session.
+    /// Lets a server join the session.
     ///
     /// # Errors
-    /// Returns an error if it cannot be started.
+    /// Returns an error if the server cannot be started.
     fn join(&mut self, server: &str) -> Result<()>;
-    /// The client writes a line to a server.
+    /// Writes a line from the client to a server.
     ///
     /// # Errors
-    /// Returns an error if the stage breaks.
+    /// Returns an error if the stage fails.
     fn client(&mut self, server: &str, line: &str) -> Result<Heard>;
-    /// A server writes a line.
+    /// Writes a line from a server to the client.
     ///
     /// # Errors
-    /// Returns an error if the stage breaks.
+    /// Returns an error if the stage fails.
     fn server(&mut self, server: &str, line: &str) -> Result<Heard>;
-    /// Time passes.
+    /// Lets time pass.
     fn wait(&mut self, milliseconds: u64);
-    /// The session is over: what was recorded, as events in their JSON form.
+    /// Ends the session, and returns the recorded events in their JSON form.
     ///
     /// # Errors
     /// Returns an error if there is no record.
@@ -48,22 +48,22 @@ pub struct Heard {
 pub struct Report {
     /// The outcome of the last step.
     pub got: Outcome,
-    /// Everything that is not as expected; empty for a case that holds.
+    /// The deviations from the expectation; empty for a case that passes.
     pub against: Vec<String>,
 }
 
-/// A conversation as it goes on.
+/// The state of a conversation.
 struct Scene<'s> {
     stage: &'s mut dyn Stage,
     next_id: u64,
-    /// All that was heard, for what must be nowhere.
+    /// All lines that either side received, to search them for text that must not appear.
     heard: String,
 }
 
 /// Plays `case` to its end.
 ///
 /// # Errors
-/// Returns an error if the stage breaks; not where the outcome is another.
+/// Returns an error if the stage fails, but not if the outcome is an unexpected one.
 pub fn play(case: &Case, stage: &mut dyn Stage) -> Result<Report> {
     let cast = case.cast();
     let mut scene = Scene {
@@ -109,14 +109,14 @@ pub fn play(case: &Case, stage: &mut dyn Stage) -> Result<Report> {
     Ok(Report { got, against })
 }
 
-/// Returns the outcome with what only the record shows: a passed message was noted, or would have been
-/// stopped.
+/// Returns the outcome, with the distinctions that only the record shows: a message that passed was recorded as
+/// notable, or would have been stopped.
 fn recorded(got: Outcome, case: &Case, events: &[Value]) -> Outcome {
     if got != Outcome::Allow {
         return got;
     }
     let acted = |action: &str| {
-        // How the suite's own server process started is no part of a case.
+        // The start of the suite's own server process is not part of a case.
         events
             .iter()
             .filter(|event| event["type"] != "mcp_server_started")
@@ -131,7 +131,7 @@ fn recorded(got: Outcome, case: &Case, events: &[Value]) -> Outcome {
     }
 }
 
-/// Returns whether an event is of a rule, or of a pattern of that name.
+/// Returns whether an event is of this rule, or of the pattern with this name.
 fn is_of(event: &Value, rule: &str) -> bool {
     event["rule"] == rule || event["detection"]["pattern"] == rule
 }
@@ -145,7 +145,7 @@ fn rules(events: &[Value]) -> String {
 }
 
 impl Scene<'_> {
-    /// A server joins, introduces itself and lists its tools.
+    /// Lets a server join, introduce itself and list its tools.
     fn introduce(&mut self, server: &Server) -> Result<Outcome> {
         self.stage.join(&server.id)?;
         let asked = json!({
@@ -222,7 +222,7 @@ impl Scene<'_> {
         }
     }
 
-    /// A request that goes on is answered with nothing.
+    /// Sends a request; if it passes, the server answers with an empty result.
     fn request(&mut self, server: &str, method: &str, params: &Value) -> Result<Outcome> {
         let (id, line) = self.line(method, params);
         let heard = self.client(server, &line)?;
@@ -234,7 +234,7 @@ impl Scene<'_> {
         Ok(became)
     }
 
-    /// A request whose answer can be withheld, or lack a part.
+    /// Sends a request whose answer can be withheld, or lack a part.
     fn exchange(&mut self, server: &str, exchange: &Exchange) -> Result<Outcome> {
         let params = match exchange.params.is_null() {
             true => json!({}),
@@ -288,7 +288,7 @@ impl Scene<'_> {
         })
     }
 
-    /// A request that must go on.
+    /// Sends a request that must pass, and returns its id.
     fn asks(&mut self, server: &str, method: &str, params: &Value) -> Result<u64> {
         let (id, line) = self.line(method, params);
         let heard = self.client(server, &line)?;
@@ -300,7 +300,7 @@ impl Scene<'_> {
         Ok(id)
     }
 
-    /// The server's answer as the client gets it.
+    /// Sends the server's answer, and returns it as the client receives it.
     fn answers(&mut self, server: &str, id: u64, result: &Value) -> Result<Option<Value>> {
         let line = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
         let heard = self.server(server, &line)?;
@@ -334,7 +334,7 @@ impl Scene<'_> {
     }
 }
 
-/// A result as servers give it: a text, or whole already.
+/// Returns a result in the form that servers use, from a text or from a whole result.
 fn result(given: &Value) -> Value {
     let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
     match given.as_str() {
@@ -344,7 +344,7 @@ fn result(given: &Value) -> Value {
     }
 }
 
-/// A tool as servers list it.
+/// Returns a tool definition in the form that servers list.
 fn definition(tool: &Value) -> Value {
     let mut whole = match tool.as_str() {
         Some(name) => json!({"name": name, "description": "Does what its name says."}),
@@ -365,7 +365,7 @@ fn passed(heard: &[String], line: &str) -> Outcome {
     }
 }
 
-/// A request that is stopped has a valid answer.
+/// Checks that a request that was stopped has a valid answer.
 fn refused(heard: &Heard, id: u64) -> Result<Outcome> {
     let answer = answer(heard, id)?.context("a request was stopped, and nobody answered it")?;
     ensure!(

@@ -4,7 +4,7 @@ use comfy_table::{Table, presets};
 
 use crate::{case::Case, play::Report};
 
-/// Case, expectation, and what was got by each way of running it; those that do not hold are marked.
+/// Returns a table of cases, expectations and outcomes of each way of running them; cases that fail are marked.
 #[must_use]
 pub fn table(rows: &[(Case, Vec<(&'static str, Report)>)]) -> String {
     let mut table = Table::new();
@@ -30,7 +30,7 @@ pub fn table(rows: &[(Case, Vec<(&'static str, Report)>)]) -> String {
     table.to_string()
 }
 
-/// A case and its reports as one JSON object.
+/// Returns a case and its reports as one JSON object.
 #[must_use]
 pub fn json(case: &Case, reports: &[(&'static str, Report)]) -> String {
     let got = reports.iter().map(|(way, report)| {

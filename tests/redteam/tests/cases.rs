@@ -1,4 +1,4 @@
-//! Every case holds, in the core and through the real wrapper.
+//! Runs every case, in the core and through the real wrapper.
 
 #![cfg(test)]
 

@@ -49,7 +49,8 @@ pub(super) fn send_message(target: Target<'_>) -> Result<(), Trouble> {
     .map_err(Trouble::Call)
 }
 
-/// The call stops in front of a message that fails; its error comes with the next call.
+/// Sends three messages in one call. A call stops in front of a message that fails, and the next call returns its
+/// error.
 pub(super) fn send_messages(target: Target<'_>) -> Result<(), Trouble> {
     let socket = open(target, libc::SOCK_DGRAM, libc::IPPROTO_UDP)?;
     let messages = [
@@ -80,7 +81,8 @@ pub(super) fn connect_ping(target: Target<'_>) -> Result<(), Trouble> {
     connect_to(&socket, target.address).map_err(Trouble::Call)
 }
 
-/// An echo request, and one elsewhere: what is answered over the loopback is answered in order.
+/// Sends an echo request to the target, and another one to an allowed address. The replies come in the order of the
+/// requests, because both go over the loopback interface.
 pub(super) fn send_ping(target: Target<'_>) -> Result<(), Trouble> {
     const WANTED_NUMBER: u8 = 1;
     const ASIDE_NUMBER: u8 = 2;
@@ -90,7 +92,7 @@ pub(super) fn send_ping(target: Target<'_>) -> Result<(), Trouble> {
     };
     let socket = open(target, libc::SOCK_DGRAM, protocol)?;
     let send = |number, address| {
-        // Type, code, checksum and identifier, which are the kernel's to fill in, sequence number.
+        // Type, code, checksum and identifier (both filled in by the kernel), sequence number.
         let request = [kind, 0, 0, 0, 0, 0, 0, number];
         let address = SockaddrStorage::from(address);
         socket::sendto(socket.as_raw_fd(), &request, &address, MsgFlags::empty()).map_err(Trouble::Call)
@@ -109,7 +111,7 @@ pub(super) fn send_ping(target: Target<'_>) -> Result<(), Trouble> {
     }
 }
 
-/// A UDP datagram made by hand, behind a header of IP made by hand where the protocol says so.
+/// Sends a UDP datagram made by hand, with an IP header made by hand if `protocol` requires one.
 pub(super) fn send_raw(target: Target<'_>, protocol: i32) -> Result<(), Trouble> {
     let SocketAddr::V4(to) = target.address else {
         return Err(Trouble::Preparation(Errno::EAFNOSUPPORT));
@@ -118,7 +120,8 @@ pub(super) fn send_raw(target: Target<'_>, protocol: i32) -> Result<(), Trouble>
     let length = u16::try_from(8 + WANTED.len()).expect("a short message");
     let mut packet = Vec::new();
     if protocol == libc::IPPROTO_RAW {
-        // Version and header length, service; length, identifier, checksum and source are the kernel's to fill in.
+        // Version and header length, service, then the fields that the kernel fills in: length, identifier, checksum
+        // and source.
         packet.extend([0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 0, 0, 0, 0]);
         packet.extend(to.ip().octets());
     }
@@ -133,7 +136,7 @@ pub(super) fn send_raw(target: Target<'_>, protocol: i32) -> Result<(), Trouble>
         .map_err(Trouble::Call)
 }
 
-/// Sends what tells that everything before it has arrived.
+/// Sends a datagram to `address` whose arrival shows that everything sent before it has arrived.
 pub(super) fn mark(address: SocketAddr) -> io::Result<()> {
     let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
     socket.send_to(MARK, address).map(drop)

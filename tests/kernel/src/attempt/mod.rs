@@ -1,4 +1,4 @@
-//! Every path to an address: what a workload can try, and what came of it.
+//! Attempts to reach an address, for every path that a workload can try, and their outcomes.
 
 mod datagram;
 mod path;
@@ -27,17 +27,17 @@ use crate::sys::{Device, Operation, Polling, RingError, socket, submit};
 /// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// The other side got it.
+    /// The other side received it.
     Reached,
-    /// `EPERM` from the call that names the address, and the other side got nothing.
+    /// `EPERM` from the call that names the address, and the other side received nothing.
     Refused,
-    /// `EPERM`, and yet the other side got something.
+    /// `EPERM`, although the other side received something.
     Leaked,
-    /// The calls went well, but the other side got nothing.
+    /// The calls succeeded, but the other side received nothing.
     Lost,
-    /// The kernel lacks what the path needs: error number of the preparation.
+    /// The kernel lacks a feature that the path needs; the error number of the preparation.
     Unsupported(i32),
-    /// The call that names the address failed in another way: error number.
+    /// The call that names the address failed in another way; its error number.
     Failed(i32),
 }
 
@@ -46,43 +46,43 @@ pub enum Outcome {
 pub struct Target<'a> {
     /// The address in question.
     pub address: SocketAddr,
-    /// One that is always allowed, in the same family.
+    /// An address of the same family that is always allowed.
     pub aside: SocketAddr,
-    /// The peer that answers on the port of both.
+    /// The peer that listens on the port of both addresses.
     pub peer: &'a Peer,
-    /// Address the socket is bound to first.
+    /// The address to which the socket is bound first.
     pub source: Option<IpAddr>,
-    /// Device the socket is bound to first.
+    /// The device to which the socket is bound first.
     pub device: Option<Device>,
 }
 
-/// The reason why the calls did not go through.
+/// The reason why an attempt did not go through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
-    /// Before the address was named.
+    /// A call failed before the address was named.
     Preparation(Errno),
-    /// The call that names it.
+    /// The call that names the address failed.
     Call(Errno),
-    /// None, but nothing came of it.
+    /// No call failed, but nothing came of the attempt.
     Silence,
 }
 
-/// Content of the datagram that goes to the address in question.
+/// Content of the datagram that goes to the tested address.
 const WANTED: &[u8] = b"wanted";
-/// Content of those that go elsewhere.
+/// Content of datagrams that go to an allowed address.
 const ASIDE: &[u8] = b"aside";
-/// Content of one that tells that everything before it has arrived.
+/// Content of a datagram whose arrival shows that everything sent before it has arrived.
 const MARK: &[u8] = b"mark";
 
 impl Path {
-    /// Tries it.
+    /// Tries the path and returns the outcome.
     #[must_use]
     pub fn attempt(self, target: Target<'_>) -> Outcome {
         self.outcome(target, self.arrival())
     }
 
-    /// Tries a path that ends in a datagram, and does not wait for it: whatever took a way within this host has
-    /// arrived when a datagram to `mark`, sent after it, has.
+    /// Tries a path that ends in a datagram, without a timeout: a datagram that stays within this host has arrived when
+    /// a datagram that is sent to `mark` after it has.
     #[must_use]
     pub fn attempt_within_host(self, target: Target<'_>, mark: SocketAddr) -> Outcome {
         self.outcome(target, Arrival::Before(mark))
@@ -125,7 +125,8 @@ impl Path {
         }
     }
 
-    /// Nothing answers a ping socket that only connects.
+    /// Returns the sign that the attempt got through. Nothing answers a ping socket that only connects, so there is no
+    /// sign for it.
     const fn arrival(self) -> Arrival {
         match self.means.carrier() {
             Carrier::Stream => Arrival::Connection,
@@ -134,7 +135,8 @@ impl Path {
         }
     }
 
-    /// Loopback delivers within the sending call: what did not arrive yet never will.
+    /// Returns whether anything arrived. Loopback delivers within the sending call, so anything that has not arrived
+    /// yet never will.
     fn anything_left(self, peer: &Peer) -> bool {
         match self.means.carrier() {
             Carrier::Stream => peer.has_connection(),
@@ -149,13 +151,13 @@ impl Path {
 enum Arrival {
     Connection,
     Datagram,
-    /// A datagram, in front of one that is sent here now.
+    /// A datagram that arrives before a marking datagram, which is sent to this address now.
     Before(SocketAddr),
     Unseen,
 }
 
 impl Arrival {
-    /// Waits for it.
+    /// Waits for the sign, and returns whether it came.
     fn happens(self, peer: &Peer) -> bool {
         match self {
             Self::Connection => peer.accepts_connection(),
@@ -166,7 +168,7 @@ impl Arrival {
     }
 }
 
-/// Runs one ring operation.
+/// Runs one operation through io_uring.
 fn by_ring(
     polling: Polling,
     operation: Operation<'_>,
@@ -179,7 +181,7 @@ fn by_ring(
     })
 }
 
-/// A socket of the target's family, bound where and to what the target says.
+/// Opens a socket of the target's family, bound to the target's source address and device if it has them.
 fn open(target: Target<'_>, kind: i32, protocol: i32) -> Result<OwnedFd, Trouble> {
     let family = if target.address.is_ipv4() {
         libc::AF_INET

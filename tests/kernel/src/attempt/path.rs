@@ -1,4 +1,4 @@
-//! The table of paths: which calls, which way of writing an address, and what is expected where.
+//! The table of paths: the calls, the written forms of an address, and the expected behaviour on each kernel.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,16 +6,16 @@ use mcpmon_common::{address::Form, event::Hook};
 
 use crate::kernel::{Kernel, Protocol};
 
-/// A way of reaching an address, and a way of writing the address.
+/// A way of reaching an address, and the form in which the address is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// The calls that are made.
+    /// The calls.
     pub means: Means,
     /// The form in which the address is written.
     pub written: Written,
 }
 
-/// The calls that are made.
+/// The calls by which a workload reaches an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
     /// TCP connect(2).
@@ -46,17 +46,17 @@ pub enum Means {
     UdpLiteConnect,
     /// TCP connect through io_uring.
     RingConnect,
-    /// The same, taken from the queue by a kernel thread.
+    /// TCP connect through io_uring, taken off the queue by a kernel thread.
     RingConnectPolled,
     /// UDP sendmsg through io_uring.
     RingSend,
     /// connect(2) of an unprivileged ICMP socket.
     Ping,
-    /// An echo request through one, by sendto(2).
+    /// An echo request through an unprivileged ICMP socket, by sendto(2).
     PingSend,
     /// A whole UDP datagram through a raw socket.
     Raw,
-    /// The same with a header of IP of the sender's own.
+    /// A whole UDP datagram through a raw socket, with an IP header that the sender writes.
     RawWithHeader,
 }
 
@@ -82,13 +82,13 @@ pub enum Coverage {
     Closed,
     /// The packet is dropped, and the call does not report it.
     Dropped,
-    /// The hooks on this kernel do not see the attempt: a gap that the documentation names.
+    /// The hooks on this kernel do not see the attempt: a gap that the documentation lists.
     Open(&'static str),
-    /// The kernel lacks what the path needs.
+    /// The kernel lacks a feature that the path needs.
     Absent(&'static str),
 }
 
-/// All of them.
+/// All paths.
 pub const PATHS: [Path; 42] = {
     use Means::*;
     use Written::*;
@@ -160,7 +160,7 @@ impl Path {
             Means::Ping if kernel.release < (6, 1) => {
                 Coverage::Open("ping sockets pass no hook in connect(2) before 6.1; what they send does")
             }
-            // `ping_v6_sendmsg` passes over what comes of the packet.
+            // `ping_v6_sendmsg` ignores errors of sending the packet.
             Means::PingSend if self.written != Written::V4 => Coverage::Dropped,
             Means::Tcp
             | Means::TcpNonBlocking
@@ -186,7 +186,7 @@ impl Path {
     }
 }
 
-/// The carrier as the other side sees it.
+/// The kind of traffic that the other side sees.
 pub(super) enum Carrier {
     Stream,
     Datagram,
@@ -244,7 +244,7 @@ impl Means {
             | Self::RingConnect
             | Self::RingConnectPolled
             | Self::Ping => Hook::Connect,
-            // Its protocol has no `pre_connect` operation, and a connected send names no address; the others have no
+            // UDP-Lite has no `pre_connect` operation, and a connected send names no address. The other means have no
             // hook in any call.
             Self::UdpLiteConnect | Self::PingSend | Self::Raw | Self::RawWithHeader => Hook::Packet,
         }
@@ -252,7 +252,7 @@ impl Means {
 }
 
 impl Written {
-    /// Writes an address, of which there is one of each family, in this way.
+    /// Returns an address in this form, derived from the given address of the form's family.
     #[must_use]
     pub fn write(self, v4: Ipv4Addr, v6: Ipv6Addr) -> IpAddr {
         let [a, b, c, d] = v4.octets();
@@ -266,7 +266,7 @@ impl Written {
         }
     }
 
-    /// Returns the one of the two addresses that rules are tried on.
+    /// Returns the address of the two that the rules are applied to.
     #[must_use]
     pub const fn judged(self, v4: Ipv4Addr, v6: Ipv6Addr) -> IpAddr {
         match self {
@@ -275,7 +275,7 @@ impl Written {
         }
     }
 
-    /// Returns the form in its record.
+    /// Returns the form that the record has.
     #[must_use]
     pub const fn form(self) -> Form {
         match self {

@@ -1,4 +1,4 @@
-//! The peer: listening sockets for every protocol on one port.
+//! The peer of attempts: listening sockets for every protocol on one port.
 
 use std::{
     net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket},
@@ -15,7 +15,7 @@ use nix::{
 
 use crate::sys::socket as open;
 
-/// Milliseconds that something sent may take to arrive, on a slow emulated machine.
+/// Milliseconds that a packet may take to arrive, on a slow emulated machine.
 pub(super) const PATIENCE: u16 = 10_000;
 
 /// Sockets bound to one port of every address, IPv4 included.
@@ -49,19 +49,19 @@ impl Peer {
         })
     }
 
-    /// Waits for a connection and takes it.
+    /// Waits for a connection and accepts it.
     #[must_use]
     pub fn accepts_connection(&self) -> bool {
         ready([&self.stream]) && self.has_connection()
     }
 
-    /// Returns whether a connection is there; takes it.
+    /// Returns whether a connection is waiting, and accepts it.
     #[must_use]
     pub fn has_connection(&self) -> bool {
         self.stream.accept().is_ok()
     }
 
-    /// Waits for a datagram with this content; drops others.
+    /// Waits for a datagram with this content, and discards others.
     #[must_use]
     pub fn receives(&self, content: &[u8]) -> bool {
         while ready(&self.datagrams) {
@@ -72,8 +72,8 @@ impl Peer {
         false
     }
 
-    /// Waits for a datagram with the content of `mark`, and tells whether one with this content came before it.
-    /// Also true where the mark does not come: nothing is known then.
+    /// Waits for a datagram with the content of `mark`, and returns whether one with `content` came before it. Also
+    /// returns true if the mark does not come, because nothing is known then.
     #[must_use]
     pub fn receives_before(&self, content: &[u8], mark: &[u8]) -> bool {
         let mut found = false;
@@ -88,7 +88,7 @@ impl Peer {
         true
     }
 
-    /// Returns whether a datagram with this content is there; drops all that are.
+    /// Returns whether a datagram with this content is waiting, and discards all waiting datagrams.
     #[must_use]
     pub fn has_received(&self, content: &[u8]) -> bool {
         let received = self.datagrams.iter().flat_map(waiting);
@@ -103,7 +103,7 @@ fn bound(kind: i32, protocol: i32, port: u16) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Takes the datagrams that are there.
+/// Returns the waiting datagrams.
 fn waiting(socket: &UdpSocket) -> impl Iterator<Item = Vec<u8>> {
     std::iter::from_fn(|| {
         let mut buffer = vec![0; 64];
@@ -113,7 +113,7 @@ fn waiting(socket: &UdpSocket) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// Waits until one of them has something.
+/// Waits until one of the sockets can be read.
 fn ready<'a, S: AsFd + 'a>(sockets: impl IntoIterator<Item = &'a S>) -> bool {
     let waited = sockets
         .into_iter()

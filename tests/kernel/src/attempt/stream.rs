@@ -42,7 +42,7 @@ pub(super) fn send_fast(target: Target<'_>, protocol: i32) -> Result<(), Trouble
     let flags = MsgFlags::from_bits_retain(libc::MSG_FASTOPEN);
     match socket::sendto(socket.as_raw_fd(), WANTED, &address, flags) {
         Ok(_) => Ok(()),
-        // What is unknown to the kernel is no answer about the address.
+        // An unsupported operation says nothing about the address.
         Err(error @ Errno::EOPNOTSUPP) => Err(Trouble::Preparation(error)),
         Err(error) => Err(Trouble::Call(error)),
     }

@@ -1,4 +1,4 @@
-//! Network devices of the current namespace: made, given addresses, brought up.
+//! Network devices of the current namespace: creates them, gives them addresses, and brings them up.
 
 use std::{
     io,
@@ -13,16 +13,16 @@ use super::{
     socket,
 };
 
-/// A device by its name, which is shorter than `IFNAMSIZ`.
+/// A device, by its name, which is shorter than `IFNAMSIZ`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device(&'static str);
 
 impl Device {
     const LOOPBACK: Self = Self("lo");
-    /// One end of a pair, where [`Device::make_pair`] was called.
+    /// One end of a pair of devices, in the namespace in which [`Device::make_pair`] was called.
     pub const PAIR: Self = Self("mcpmon-pair");
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.0
@@ -31,7 +31,7 @@ impl Device {
     /// Makes [`Device::PAIR`], whose other end is in this namespace too.
     ///
     /// # Errors
-    /// As rtnetlink(7): `EOPNOTSUPP` where the kernel has no such devices.
+    /// Returns the errors of rtnetlink(7): `EOPNOTSUPP` if the kernel has no such devices.
     pub fn make_pair() -> Result<(), Errno> {
         const INFO: u16 = libc::IFLA_LINKINFO;
         /// `IFLA_INFO_KIND` of linux/if_link.h.
@@ -43,25 +43,25 @@ impl Device {
         ]
         .concat();
         let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-        // An empty `ifinfomsg`: any family, a new device.
+        // An empty `ifinfomsg` means any family and a new device.
         let message = [&[0; 16], attributes.as_slice()].concat();
         request(libc::NETLINK_ROUTE, libc::RTM_NEWLINK, flags, &message)
     }
 
-    /// Brings it up.
+    /// Brings the device up.
     ///
     /// # Errors
-    /// As netdevice(7).
+    /// Returns the errors of netdevice(7).
     pub fn raise(self) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).map_err(io::Error::other)?;
         control(libc::AF_INET, libc::SIOCSIFFLAGS, &mut request)
     }
 
-    /// Gives it this address in place of the first it has, for a network of one.
+    /// Sets the device's first address, with a network mask of this address only.
     ///
     /// # Errors
-    /// As netdevice(7).
+    /// Returns the errors of netdevice(7).
     pub fn set_address(self, address: Ipv4Addr) -> io::Result<()> {
         for (code, value) in [
             (libc::SIOCSIFADDR, address),
@@ -69,7 +69,7 @@ impl Device {
         ] {
             let mut request = self.request();
             let value: &libc::sockaddr_in = &SockaddrIn::from(SocketAddrV4::new(value, 0)).into();
-            // SAFETY: `sockaddr_in` is a `sockaddr` of the same size by the interface of sockets.
+            // SAFETY: the socket interface defines `sockaddr_in` as a `sockaddr` of the same size.
             request.ifr_ifru.ifru_addr = unsafe { *std::ptr::from_ref(value).cast() };
             control(libc::AF_INET, code, &mut request)?;
         }
@@ -77,10 +77,10 @@ impl Device {
     }
 
     fn request(self) -> libc::ifreq {
-        // SAFETY: `ifreq` is plain data; all zeros is a request for no interface.
+        // SAFETY: `ifreq` is plain data; all zeros is a request that names no interface.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (slot, byte) in request.ifr_name.iter_mut().zip(self.0.bytes()) {
-            // Signed on some architectures only.
+            // `c_char` is signed on some architectures only.
             *slot = libc::c_char::from_ne_bytes([byte]);
         }
         request
@@ -90,7 +90,7 @@ impl Device {
 /// Brings up the loopback interface.
 ///
 /// # Errors
-/// As netdevice(7).
+/// Returns the errors of netdevice(7).
 pub fn raise_loopback() -> io::Result<()> {
     Device::LOOPBACK.raise()
 }
@@ -98,7 +98,7 @@ pub fn raise_loopback() -> io::Result<()> {
 /// Adds an address to the loopback interface.
 ///
 /// # Errors
-/// As netdevice(7).
+/// Returns the errors of netdevice(7).
 pub fn add_loopback_address(address: Ipv6Addr) -> io::Result<()> {
     /// `in6_ifreq` of linux/ipv6.h.
     #[repr(C)]
@@ -118,10 +118,10 @@ pub fn add_loopback_address(address: Ipv6Addr) -> io::Result<()> {
     control(libc::AF_INET6, libc::SIOCSIFADDR, &mut request)
 }
 
-/// Makes a request that `code` takes, and fills, a `T` for.
+/// Makes the ioctl `code`, for which the kernel reads and fills a `T`.
 fn control<T>(family: i32, code: libc::c_ulong, request: &mut T) -> io::Result<()> {
     let socket = socket(family, libc::SOCK_DGRAM, 0)?;
-    // SAFETY: each code above is given the structure it takes.
+    // SAFETY: each caller passes the structure that its code takes.
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), code as _, std::ptr::from_mut(request)) };
     Errno::result(done)?;
     Ok(())

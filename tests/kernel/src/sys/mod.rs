@@ -1,4 +1,4 @@
-//! The system calls that have no safe wrapper elsewhere. All unsafe code of these tests is here.
+//! System calls that have no safe wrapper elsewhere. All unsafe code of these tests is here.
 
 #![expect(
     unsafe_code,
@@ -29,22 +29,22 @@ pub use self::{
     ring::{Operation, Polling, RingError, submit},
 };
 
-/// A socket of any family, type and protocol, closed on exec.
+/// Opens a socket of any family, type and protocol, closed on exec.
 ///
 /// # Errors
-/// As socket(2).
+/// Returns the errors of socket(2).
 pub fn socket(family: i32, kind: i32, protocol: i32) -> Result<OwnedFd, Errno> {
-    // SAFETY: no pointers; the descriptor returned is ours alone.
+    // SAFETY: the call takes no pointers, and the returned descriptor belongs to this function alone.
     unsafe {
         let descriptor = Errno::result(libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol))?;
         Ok(OwnedFd::from_raw_fd(descriptor))
     }
 }
 
-/// Sets an option of a socket that has no safe wrapper.
+/// Sets a socket option for which there is no safe wrapper.
 ///
 /// # Errors
-/// As setsockopt(2).
+/// Returns the errors of setsockopt(2).
 pub fn set_option(socket: &impl AsRawFd, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
     let length = libc::socklen_t::try_from(value.len()).expect("options are short");
     // SAFETY: the pointer and the length are those of `value`, which the kernel only reads.
@@ -52,10 +52,10 @@ pub fn set_option(socket: &impl AsRawFd, level: i32, name: i32, value: &[u8]) ->
     Errno::result(done).map(drop)
 }
 
-/// Sends one datagram with the same content to each target; how many were sent.
+/// Sends one datagram to each address, and returns the number of sent datagrams.
 ///
 /// # Errors
-/// As sendmmsg(2): only where the first message fails.
+/// Returns the errors of sendmmsg(2), which fails only if the first message does.
 pub fn send_each(socket: &OwnedFd, messages: &[(&[u8], SocketAddr)]) -> Result<usize, Errno> {
     let mut addresses: Vec<SockaddrStorage> = messages.iter().map(|(_, target)| (*target).into()).collect();
     let mut contents: Vec<IoSlice<'_>> = messages.iter().map(|(bytes, _)| IoSlice::new(bytes)).collect();
@@ -73,7 +73,7 @@ pub fn send_each(socket: &OwnedFd, messages: &[(&[u8], SocketAddr)]) -> Result<u
     Errno::result(sent).map(|sent| usize::try_from(sent).unwrap_or_default())
 }
 
-/// A message of one part. `IoSlice` has the layout of `iovec` by its documentation.
+/// Returns a message of one part. `IoSlice` has the layout of `iovec` by its documentation.
 fn header(address: &mut SockaddrStorage, content: &mut IoSlice<'_>) -> libc::msghdr {
     // SAFETY: `msghdr` is plain data; all zeros is the empty message.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };

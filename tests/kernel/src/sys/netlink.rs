@@ -1,4 +1,4 @@
-//! Requests by netlink: of devices, and of how Multipath TCP finds further paths.
+//! Netlink requests, for network devices and for the path manager of Multipath TCP.
 
 use std::{net::Ipv4Addr, os::fd::AsRawFd as _};
 
@@ -15,10 +15,11 @@ const HEADER: usize = 16;
 /// Bytes of `genlmsghdr`.
 const GENERIC_HEADER: usize = 4;
 
-/// Has Multipath TCP in this namespace take `addresses` announced by the other side, and open as many further subflows.
+/// Lets Multipath TCP in this namespace accept as many announced addresses of the other side, and open as many further
+/// subflows.
 ///
 /// # Errors
-/// As netlink(7).
+/// Returns the errors of netlink(7).
 pub fn allow_subflows(addresses: u32) -> Result<(), Errno> {
     /// `MPTCP_PM_CMD_SET_LIMITS`, `MPTCP_PM_ATTR_RCV_ADD_ADDRS` and `MPTCP_PM_ATTR_SUBFLOWS` of linux/mptcp_pm.h.
     const SET_LIMITS: u8 = 5;
@@ -31,10 +32,10 @@ pub fn allow_subflows(addresses: u32) -> Result<(), Errno> {
     )
 }
 
-/// Has Multipath TCP announce `address` on every connection of this namespace.
+/// Lets Multipath TCP announce `address` on every connection of this namespace.
 ///
 /// # Errors
-/// As netlink(7).
+/// Returns the errors of netlink(7).
 pub fn announce(address: Ipv4Addr) -> Result<(), Errno> {
     /// `MPTCP_PM_CMD_ADD_ADDR` and attributes of linux/mptcp_pm.h.
     const ADD_ADDRESS: u8 = 1;
@@ -63,7 +64,7 @@ fn ask_path_manager(command: u8, attributes: &[u8]) -> Result<(), Errno> {
     request(libc::NETLINK_GENERIC, family, flags, &content)
 }
 
-/// Number of a family of generic netlink.
+/// Returns the number of a generic netlink family.
 fn family(name: &[u8]) -> Result<u16, Errno> {
     let command = u8::try_from(libc::CTRL_CMD_GETFAMILY).expect("a small number");
     let wanted = |number: i32| u16::try_from(number).expect("a small number");
@@ -91,10 +92,10 @@ fn family(name: &[u8]) -> Result<u16, Errno> {
     Err(Errno::ENOENT)
 }
 
-/// Asks for something that is done or not.
+/// Sends a request that is answered with an acknowledgement only.
 pub(super) fn request(protocol: i32, kind: u16, flags: i32, content: &[u8]) -> Result<(), Errno> {
     let answer = exchange(protocol, kind, flags, content)?;
-    // The answer is an `nlmsgerr`: the negative error number, 0 for none, behind its header.
+    // The answer is an `nlmsgerr`: after its header, the negative error number, or 0 for success.
     match answer.get(HEADER..).and_then(|rest| rest.first_chunk()) {
         Some([0, 0, 0, 0]) => Ok(()),
         Some(_) => Err(refusal(&answer).unwrap_or(Errno::EBADMSG)),
@@ -107,13 +108,13 @@ fn refusal(answer: &[u8]) -> Option<Errno> {
     Some(Errno::from_raw(-i32::from_ne_bytes(*error)))
 }
 
-/// Sends a message and takes the one that answers it.
+/// Sends a message and returns its answer.
 fn exchange(protocol: i32, kind: u16, flags: i32, content: &[u8]) -> Result<Vec<u8>, Errno> {
     let length = u32::try_from(HEADER + content.len()).expect("a short message");
     let flags = u16::try_from(flags).expect("flags of netlink have 16 bits");
     let mut message = length.to_ne_bytes().to_vec();
     message.extend([kind.to_ne_bytes(), flags.to_ne_bytes()].concat());
-    // Sequence and sender: one request, one answer.
+    // Sequence number and sender are zero, because there is one request and one answer.
     message.extend([0; 8]);
     message.extend(content);
     let socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol)?;
@@ -124,7 +125,7 @@ fn exchange(protocol: i32, kind: u16, flags: i32, content: &[u8]) -> Result<Vec<
     Ok(answer)
 }
 
-/// An `rtattr` with its content, padded to four bytes.
+/// Returns an `rtattr` with its content, padded to four bytes.
 pub(super) fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + content.len()).expect("names are short");
     let mut attribute = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();

@@ -1,4 +1,4 @@
-//! New processes, by every way of making one.
+//! New processes, by each system call that makes one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,7 +17,7 @@ pub enum Fork {
     SameParent,
     /// `CLONE_VFORK`: the caller waits until the new process ends or executes.
     Waiting,
-    /// With this number, which must be free (clone3(2) `set_tid`).
+    /// With this process number, which must be free (clone3(2) `set_tid`).
     Numbered(i32),
 }
 
@@ -37,15 +37,15 @@ struct CloneArguments {
     set_tid_size: u64,
 }
 
-/// Makes a process that runs `child` and ends with the status it returns (101 after a panic).
+/// Makes a process that runs `child` and ends with the status that `child` returns (101 after a panic).
 ///
-/// The caller must have one thread only: locks held by others would stay locked in the child.
+/// The caller must have one thread only, because locks held by others would stay locked in the child.
 ///
 /// # Errors
-/// As fork(2) and clone3(2).
+/// Returns the errors of fork(2) and clone3(2).
 pub fn fork(how: Fork, child: impl FnOnce() -> i32) -> Result<Pid, Errno> {
     let made = match how {
-        // SAFETY: by contract there is no other thread whose locks could be held.
+        // SAFETY: the caller has one thread only, so no other thread can hold a lock.
         Fork::Plain => match unsafe { nix::unistd::fork() }? {
             ForkResult::Parent { child } => Some(child),
             ForkResult::Child => None,
@@ -59,19 +59,19 @@ pub fn fork(how: Fork, child: impl FnOnce() -> i32) -> Result<Pid, Errno> {
         return Ok(child);
     }
     let status = catch_unwind(AssertUnwindSafe(child)).unwrap_or(101);
-    // SAFETY: ends the process without running the parent's destructors and exit handlers.
+    // SAFETY: this ends the process without running the parent's destructors and exit handlers.
     unsafe { libc::_exit(status) }
 }
 
-/// Ends the calling thread only. Its process lives on while another thread does, and ends with status 0
-/// after the last.
+/// Ends the calling thread only. Its process continues while another thread does, and ends with status 0 after the last
+/// one.
 pub fn end_thread() -> ! {
-    // SAFETY: the thread's stack is not used any more, and nothing waits for its destructors.
+    // SAFETY: the thread's stack is not used any more, and nothing depends on its destructors.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
     unreachable!("exit(2) does not return")
 }
 
-/// clone3(2) without a new stack: returns twice, as fork does; `None` in the child.
+/// Calls clone3(2) without a new stack. It returns twice, as fork does, with `None` in the child.
 fn clone(flags: i32, exit_signal: i32, pid: Option<i32>) -> Result<Option<Pid>, Errno> {
     let arguments = CloneArguments {
         flags: u64::from(flags.cast_unsigned()),
@@ -80,7 +80,7 @@ fn clone(flags: i32, exit_signal: i32, pid: Option<i32>) -> Result<Option<Pid>, 
         set_tid_size: u64::from(pid.is_some()),
         ..CloneArguments::default()
     };
-    // SAFETY: the arguments live on this stack; memory is copied, not shared, so both sides may return.
+    // SAFETY: the arguments are on this stack, and memory is copied, not shared, so both sides may return.
     let made = unsafe {
         libc::syscall(
             libc::SYS_clone3,

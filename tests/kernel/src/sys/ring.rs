@@ -35,7 +35,7 @@ pub enum Operation<'a> {
 /// The step that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingError {
-    /// There is no ring to be had.
+    /// The ring cannot be set up.
     Setup(Errno),
     /// The operation's own result.
     Operation(Errno),
@@ -47,13 +47,13 @@ const ENTER_SQ_WAKEUP: u32 = 1 << 1;
 const REGISTER_FILES: u32 = 2;
 const OP_SENDMSG: u8 = 9;
 const OP_CONNECT: u8 = 16;
-/// The descriptor is an index into the registered files, which a polling thread before 5.11 insists on.
+/// The descriptor is an index into the registered files, which a polling thread requires before Linux 5.11.
 const FIXED_FILE: u8 = 1;
 
 const OFFSET_SUBMISSIONS: i64 = 0;
 const OFFSET_COMPLETIONS: i64 = 0x800_0000;
 const OFFSET_ENTRIES: i64 = 0x1000_0000;
-/// The rings are small; the kernel maps whole pages.
+/// The bytes of a mapping: the rings are small, and the kernel maps whole pages.
 const MAPPED: usize = 4096;
 
 /// `struct io_sqring_offsets`.
@@ -121,7 +121,7 @@ const _: () = assert!(size_of::<Parameters>() == 120 && size_of::<Entry>() == 64
 /// Runs one operation on `socket` and waits for its result.
 ///
 /// # Errors
-/// Returns an error if no ring can be made, and where the operation fails.
+/// Returns an error if the ring cannot be made, or the operation fails.
 pub fn submit(
     polling: Polling,
     operation: Operation<'_>,
@@ -183,7 +183,7 @@ impl Ring {
             thread_idle: 1000,
             ..Parameters::default()
         };
-        // SAFETY: the kernel fills `parameters`; the descriptor returned is ours alone.
+        // SAFETY: the kernel fills `parameters`, and the returned descriptor belongs to this function alone.
         let descriptor = unsafe {
             let made = Errno::result(libc::syscall(libc::SYS_io_uring_setup, 2, &raw mut parameters))?;
             OwnedFd::from_raw_fd(i32::try_from(made).expect("descriptors fit an int"))
@@ -213,7 +213,7 @@ impl Ring {
         Errno::result(done).map(drop)
     }
 
-    /// Queues the only entry, hands it over, and waits for its result.
+    /// Queues the only entry, submits it, and waits for its result.
     fn run(&self, polling: Polling, entry: Entry) -> Result<i32, Errno> {
         let Parameters {
             submission,
@@ -230,7 +230,7 @@ impl Ring {
         while self.completions.word(completion.tail).load(Ordering::Acquire) == 0 {
             self.enter(submit, flags)?;
         }
-        // The result stands behind the 64-bit user data.
+        // The result follows the 64-bit user data.
         let result = self
             .completions
             .word(completion.entries + 8)
@@ -240,7 +240,7 @@ impl Ring {
 
     fn enter(&self, submit: u32, flags: u32) -> Result<(), Errno> {
         let ring = self.descriptor.as_raw_fd();
-        // SAFETY: no pointer but the absent signal mask.
+        // SAFETY: the call takes no pointer except the signal mask, which is null.
         let done = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,
@@ -267,7 +267,7 @@ struct Mapping {
 impl Mapping {
     fn new(ring: &OwnedFd, offset: i64) -> Result<Self, Errno> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: this is a new mapping, at an address that the kernel chooses.
         let start = unsafe {
             libc::mmap(
                 null_mut(),
@@ -286,21 +286,21 @@ impl Mapping {
         })
     }
 
-    /// A word shared with the kernel, at an offset the kernel gave.
+    /// Returns a word shared with the kernel, at an offset that the kernel gave.
     fn word(&self, offset: u32) -> &AtomicU32 {
-        // SAFETY: within the page and aligned, as the kernel lays its rings out.
+        // SAFETY: the word is within the page and aligned, because the kernel lays out its rings so.
         unsafe { AtomicU32::from_ptr(self.start.add(offset as usize).as_ptr().cast()) }
     }
 
     fn write<T>(&self, offset: u32, value: T) {
-        // SAFETY: as above; the kernel reads it only after the tail moved.
+        // SAFETY: the offset is within the page and aligned; the kernel reads the value only after the tail has moved.
         unsafe { self.start.add(offset as usize).cast::<T>().write(value) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and no reference outlives `self`.
+        // SAFETY: `new` mapped the page, and no reference outlives `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), MAPPED) };
     }
 }
