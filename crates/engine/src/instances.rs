@@ -32,8 +32,8 @@ pub(super) struct Instance {
     members: BTreeSet<ProcessId>,
     /// True if any process but the first has ever belonged to it.
     has_forked: bool,
-    /// A shell that the launch names, and that serves unless it starts or becomes something else. Its age counts from
-    /// the time at which its last child ended.
+    /// A shell that the launch names, and that serves unless it starts or becomes something else. Its age counts from the
+    /// latest end of another process of the server.
     pub(super) shell: Option<ServingProcess>,
     /// The candidate that lived longest, of those that have ended, and its lifetime.
     pub(super) ended_candidate: Option<EndedCandidate>,
