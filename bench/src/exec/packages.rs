@@ -46,7 +46,9 @@ pub(crate) struct Package {
     pub(crate) watches: usize,
     /// Resident memory of the daemon in MiB, before the first start.
     pub(crate) before: f64,
-    /// After the last.
+    /// At most.
+    pub(crate) peak: f64,
+    /// When nothing is watched any more.
     pub(crate) after: f64,
 }
 
@@ -68,17 +70,20 @@ fn package(host: &Host, files: usize) -> Result<Package> {
     let alone = many(|| package.sha256sum())?;
     let without = many(|| package.act(&witness))?;
     let daemon = Daemon::start_at(host, site)?;
-    let before = memory(&daemon)?;
+    let before = memory(&daemon, "VmRSS:")?;
     package.pin(&daemon, &witness)?;
     thread::sleep(SETTLED);
     // It reads again what was too young at the pin.
-    let watches = package.run(&witness, || watches(&daemon))?.1;
+    let watches = package.run(&witness, || watched(&daemon))?.1;
     let known = many(|| package.act(&witness))?;
     let anew = many(|| {
         package.touch()?;
         package.act(&witness)
     })?;
-    let after = memory(&daemon)?;
+    wait::until("the end of the last watch", || {
+        Ok((watched(&daemon)? == 0).then_some(()))
+    })?;
+    let (peak, after) = (memory(&daemon, "VmHWM:")?, memory(&daemon, "VmRSS:")?);
     let held = site::counter(&daemon, "exec_held")?;
     let expected = 2 * STARTS as u64 + 1;
     ensure!(
@@ -94,6 +99,7 @@ fn package(host: &Host, files: usize) -> Result<Package> {
         anew,
         watches,
         before,
+        peak,
         after,
     })
 }
@@ -183,19 +189,19 @@ impl Installed {
     }
 }
 
-/// Mebibytes of the daemon that are resident.
-fn memory(daemon: &Daemon) -> Result<f64> {
+/// Mebibytes of the daemon, by their name in `/proc`.
+fn memory(daemon: &Daemon, name: &str) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid()))?;
     let resident = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .find_map(|line| line.strip_prefix(name))
         .and_then(|line| line.split_whitespace().next())
-        .context("no VmRSS")?;
+        .with_context(|| format!("no {name}"))?;
     Ok(resident.parse::<f64>()? / 1024.0)
 }
 
 /// Files and directories that the daemon watches.
-fn watches(daemon: &Daemon) -> Result<usize> {
+fn watched(daemon: &Daemon) -> Result<usize> {
     let mut watches = 0;
     for entry in fs::read_dir(format!("/proc/{}/fdinfo", daemon.pid()))? {
         // A descriptor may be closed meanwhile.

@@ -323,13 +323,13 @@ impl fmt::Display for Report {
         if let Some(packages) = packages {
             writeln!(
                 f,
-                "{:<16} {:>10} {:>9} {:>9} {:>9} {:>8} {:>9} {:>9}",
-                "files of code", "sha256sum", "without", "known", "anew", "watches", "MiB", "then"
+                "{:<16} {:>10} {:>9} {:>9} {:>9} {:>8} {:>9} {:>9} {:>9}",
+                "files of code", "sha256sum", "without", "known", "anew", "watches", "MiB", "at most", "then"
             )?;
             for row in packages {
                 writeln!(
                     f,
-                    "{:<16} {:>7.1} ms {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>8} {:>9.1} {:>9.1}",
+                    "{:<16} {:>7.1} ms {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>8} {:>9.1} {:>9.1} {:>9.1}",
                     row.files,
                     row.sha256sum,
                     row.without,
@@ -337,6 +337,7 @@ impl fmt::Display for Report {
                     row.anew,
                     row.watches,
                     row.before,
+                    row.peak,
                     row.after
                 )?;
             }
