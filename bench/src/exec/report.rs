@@ -9,7 +9,7 @@ use crate::{
     packages::Package,
     ring::Ring,
     rungs::{self, Kind, Rung},
-    start::{self, Programs, Setting},
+    start::{self, Program, Setting},
     witness::Start,
 };
 
@@ -33,7 +33,7 @@ pub(crate) struct Starts {
     again: f64,
     again_interval: Interval,
     rows: Vec<StartRow>,
-    programs_ns: Programs,
+    programs: Vec<Program>,
 }
 
 #[derive(Debug, Serialize)]
@@ -50,7 +50,7 @@ struct StartRow {
 const PROGRAMS: Target = Target(1.01);
 
 impl Starts {
-    pub(crate) fn new(rounds: &[start::Round], starts: u32, programs: Programs) -> Self {
+    pub(crate) fn new(rounds: &[start::Round], starts: u32, programs: Vec<Program>) -> Self {
         let over = |value: &dyn Fn(&start::Round) -> f64| rounds.iter().map(value).collect::<Vec<f64>>();
         let without = |round: &start::Round| f64::midpoint(round.before, round.after);
         let again = over(&|round| round.after / round.before);
@@ -72,7 +72,7 @@ impl Starts {
             again: median(&again),
             again_interval: median_interval(&again),
             rows: rows.collect(),
-            programs_ns: programs,
+            programs,
         }
     }
 
@@ -127,9 +127,17 @@ impl fmt::Display for Starts {
                 row.interval.high
             )?;
         }
-        let programs = self.programs_ns.0.iter();
-        let programs: Vec<String> = programs.map(|(name, ns)| format!("{name} {ns:.0} ns")).collect();
-        writeln!(f, "\na run of each program: {}", programs.join(", "))
+        let each = self.programs.iter();
+        let shown: Vec<String> = each
+            .clone()
+            .map(|Program { name, runs, ns }| format!("{name} {runs:.1} of {ns:.0} ns"))
+            .collect();
+        let sum: f64 = each.map(|program| program.runs * program.ns / 1e3).sum();
+        writeln!(
+            f,
+            "\nthe programs' own time for a start, {sum:.1} µs: runs of {}",
+            shown.join(", ")
+        )
     }
 }
 
@@ -358,7 +366,7 @@ mod tests {
             with: [programs, 120.0, 1000.0],
             after: 100.0,
         };
-        Starts::new(&[round; 9], 1, Programs(vec![("process_exec", 300.0)]))
+        Starts::new(&[round; 9], 1, Vec::new())
     }
 
     fn start(act: Option<f64>) -> Start {

@@ -51,11 +51,15 @@ pub(crate) struct Round {
     pub(crate) after: f64,
 }
 
-/// Nanoseconds of a run of each program that runs for a start, by the kernel's clock.
+/// A kernel program that runs for a start.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Programs(pub(crate) Vec<(&'static str, f64)>);
-
-const PROGRAMS: [&str; 3] = ["process_exec", "process_fork", "process_exit"];
+pub(crate) struct Program {
+    pub(crate) name: String,
+    /// Its runs for each start; those for others on the host are among them.
+    pub(crate) runs: f64,
+    /// Nanoseconds of one, by the kernel's clock.
+    pub(crate) ns: f64,
+}
 
 /// The program, and who measures it.
 struct Bench {
@@ -66,7 +70,7 @@ struct Bench {
 }
 
 /// Measures in this number of rounds.
-pub(crate) fn measure(host: &Host, rounds: u32, starts: u32) -> Result<(Vec<Round>, Programs)> {
+pub(crate) fn measure(host: &Host, rounds: u32, starts: u32) -> Result<(Vec<Round>, Vec<Program>)> {
     let site = Site::new(&site::policy("block"))?;
     let directory = site.path("");
     let server = Server::native(&directory)?;
@@ -133,27 +137,35 @@ impl Bench {
     }
 
     /// Measured apart from the starts: keeping these statistics costs time itself.
-    fn programs(&self) -> Result<Programs> {
+    fn programs(&self) -> Result<Vec<Program>> {
         let _enabled = enable_stats(Stats::RunTime).context("the kernel keeps no statistics of programs")?;
         let (attached, reader) = attach()?;
         let before = runs(&attached)?;
         self.ordinary(self.starts)?;
         let after = runs(&attached)?;
         detach(attached, reader)?;
-        let each = PROGRAMS.iter().zip(before.iter().zip(&after));
-        Ok(Programs(
-            each.map(|(name, (before, after))| {
-                let runs = (after.0 - before.0).max(1);
-                (*name, (after.1 - before.1).as_nanos() as f64 / runs as f64)
-            })
-            .collect(),
-        ))
+        let each = after
+            .into_iter()
+            .zip(before)
+            .filter_map(|((name, after), (_, before))| {
+                let runs = after.0 - before.0;
+                (runs > 0).then(|| Program {
+                    name,
+                    runs: runs as f64 / f64::from(self.starts),
+                    ns: (after.1 - before.1).as_nanos() as f64 / runs as f64,
+                })
+            });
+        Ok(each.collect())
     }
 }
 
-fn runs(attached: &Attached) -> Result<Vec<(u64, Duration)>> {
-    let runs = PROGRAMS.iter().map(|name| attached.runs(name));
-    Ok(runs.collect::<Result<_, _>>()?)
+/// The number of runs of each program, and their time.
+fn runs(attached: &Attached) -> Result<Vec<(String, (u64, Duration))>> {
+    let names = attached.verified_instructions().map(|(name, _)| name.to_owned());
+    names
+        .map(|name| attached.runs(&name).map(|runs| (name, runs)))
+        .collect::<Result<_, _>>()
+        .context("the kernel does not tell the runs of a program")
 }
 
 fn attach() -> Result<(Attached, Reader)> {
