@@ -1,4 +1,4 @@
-//! Bundles that a host takes, and those that it refuses.
+//! Bundles that a host accepts, and bundles that it refuses.
 
 use mcpmon_model::Digest;
 use tar::{Builder, EntryType, Header};
@@ -37,7 +37,7 @@ fn bundle(serial: u64) -> Bundle {
     Bundle::new(manifest(serial), files()).unwrap()
 }
 
-/// Signs any bytes, also what [`sign`] refuses.
+/// Signs any bytes, even those that [`sign`] refuses.
 fn signed_anyhow(unsigned: &[u8], key: &BundleKey) -> Vec<u8> {
     let body = &unsigned[..unsigned.len() - super::archive::END_BYTES];
     [body, &super::signed::trailer(&key.public(), &key.sign(unsigned))].concat()
@@ -93,7 +93,7 @@ fn another_key_is_named() {
         "{refused}"
     );
     assert!(matches!(open(&bytes, &[]), Err(BundleError::UnknownKey { .. })));
-    // The name of our key on their signature.
+    // Another key's signature that names our key.
     let their_signature = theirs.sign(&bundle(7).to_tar());
     let unsigned = bundle(7).to_tar();
     let body = &unsigned[..unsigned.len() - super::archive::END_BYTES];
@@ -102,7 +102,7 @@ fn another_key_is_named() {
     assert_eq!(open(&unsigned, &[ours.public()]), Err(BundleError::Unsigned));
 }
 
-/// An archive of these entries behind a manifest that names `policy.yaml`.
+/// Returns an archive of these entries after a manifest that names `policy.yaml`.
 fn archive(entries: &[(&str, EntryType, &[u8])]) -> Vec<u8> {
     let mut builder = Builder::new(Vec::new());
     let text = bundle(7).manifest.to_json();
@@ -111,7 +111,7 @@ fn archive(entries: &[(&str, EntryType, &[u8])]) -> Vec<u8> {
         .chain(entries)
     {
         let mut header = Header::new_ustar();
-        // As it is: `set_path` refuses some of these.
+        // The name is written unchanged: `set_path` refuses some of these.
         let field = &mut header.as_ustar_mut().unwrap().name;
         field[..name.len()].copy_from_slice(name.as_bytes());
         header.set_entry_type(*kind);

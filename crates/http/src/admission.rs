@@ -94,7 +94,7 @@ fn refuse_pages(headers: &HeaderMap, is_loopback_only: bool) -> Result<(), Reque
         return Err(RequestRefusal::Origin);
     }
     let mut sites = headers.get_all(FETCH_SITE).iter();
-    // `none`: the user opened the address, no page did.
+    // Either the user opened the address (`none`), or the page is one of the proxy's own origin.
     let is_own = |site: &HeaderValue| matches!(site.as_bytes(), b"none" | b"same-origin");
     if !headers.contains_key(ORIGIN) && !sites.all(is_own) {
         return Err(RequestRefusal::Page);

@@ -24,7 +24,7 @@ fn a_program_is_its_executable() -> Outcome {
     Ok(())
 }
 
-/// The loader of this program, by which others can be run too.
+/// The dynamic loader of this program, which can also run others.
 fn loader() -> Option<PathBuf> {
     let names = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
     names.map(PathBuf::from).into_iter().find(|path| path.exists())
@@ -48,7 +48,7 @@ fn a_program_that_a_loader_runs_is_the_program() -> Outcome {
         path: program,
     };
     assert_eq!(hash(&loader, &loaded("./cat"))?, Some(cat));
-    // What is not certain to run is not taken for it.
+    // Files that may not be the ones that run are not hashed as such.
     let own = Digest::of(&fs::read(&loader)?);
     for entry in [loaded("cat"), loaded("/nowhere/cat"), EntryPoint::Program] {
         assert_eq!(
@@ -73,7 +73,7 @@ fn a_script_of_another_interpreter_is_the_script() -> Outcome {
     let directory = tempfile::tempdir()?;
     let script = directory.path().canonicalize()?.join("server.sh");
     fs::write(&script, "while read -r line; do :; done\n")?;
-    // It is not given the script: it would end where that is gone before it was opened.
+    // The shell does not get the script as its argument: it would end if the script were removed before it opened it.
     let child = WaitingChild::start(Path::new("/bin/sh"), &[], directory.path())?;
     let process = Process::open(child.pid())?;
     let files = Hasher::default().server(&process, &EntryPoint::Script(script.clone()), None, &go_on)?;

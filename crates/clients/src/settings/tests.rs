@@ -1,4 +1,4 @@
-//! Round trips of settings: what is put in is there, nothing else changes, and what is taken out leaves the same bytes.
+//! Round trips of settings: what is added is there, nothing else changes, and the removal restores the same bytes.
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -123,7 +123,7 @@ fn a_hook_is_put_in_and_taken_out(before: &str, after: &str) {
     assert_eq!(outcomes(&reports), [SettingOutcome::Add]);
     let after = after.replace("ITEM", CLAUDE);
     assert_eq!(home.text(".claude/settings.json"), Some(after.clone()));
-    // Idempotent.
+    // Idempotent: a second run changes nothing.
     assert_eq!(
         outcomes(&home.run("claude-code", &hooks())),
         [SettingOutcome::Present]

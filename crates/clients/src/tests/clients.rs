@@ -350,7 +350,7 @@ fn a_command_in_a_list_and_one_with_members_are_wrapped() {
     "#);
 }
 
-/// A file with remote servers in every form that a wrapper can take the place of.
+/// A file with remote servers in every form that can be wrapped.
 const REMOTE_CODEX: &str = "[mcp_servers.far]\nurl = \"https://far.example.com/mcp\" # far\nhttp_headers = { \"X-Key\" = \"schl\u{fc}ssel\", X-Other = 'o' }\n\n[mcp_servers]\nnear = { url = 'http://127.0.0.1:1/mcp' }\n";
 const REMOTE_DOTTED: &str =
     "mcp_servers.dotted.enabled = true\nmcp_servers.dotted.url = \"https://d.example.com/mcp\"\n";
@@ -578,7 +578,7 @@ fn a_server_edited_since_keeps_the_edit() {
         (OPENCODE, form("opencode", "opencode.json")),
     ] {
         let once = wrap(text, form);
-        // Another value of a server, and another comment, as a person would change them.
+        // Another value of a server, and another comment, as if a person had changed them.
         let edit = |text: &str| {
             text.replace("timeout: 300", "timeout: 301")
                 .replace("sec = 20", "sec = 21")

@@ -162,7 +162,7 @@ fn fragments(parts: &'static [&'static str]) -> impl Strategy<Value = String> {
     proptest::collection::vec(proptest::sample::select(parts), 0..12).prop_map(|parts| parts.concat())
 }
 
-/// Sets up a text, and sets up and undoes the result; false where the text is not one of that format.
+/// Sets up a text, and sets up and undoes the result. Returns false if the text is not of that format.
 fn survives(original: &str, form: FileForm) -> Result<bool, TestCaseError> {
     let Ok(plan) = settled(form, original.as_bytes(), &[], Wish::Wrap(PROGRAM)) else {
         return Ok(false);

@@ -13,7 +13,7 @@ use crate::{
 
 pub(super) const PROGRAM: &str = "/usr/local/bin/mcpmon";
 
-/// JSON with comments, and every way to servers that a client of the table has in JSON.
+/// JSON with comments, and every path to servers that a client of the table has in JSON.
 static FILE: LazyLock<ConfigFile> = LazyLock::new(|| ConfigFile {
     scope: Scope::User,
     paths: Vec::new(),
@@ -159,7 +159,7 @@ fn what_is_wrapped_comes_back(original: &str) {
     }
 }
 
-/// The same text as other editors on other systems save it.
+/// Returns the text as it is, with the line breaks of other systems, and with a byte order mark.
 fn variants(original: &str) -> [String; 3] {
     [
         original.to_owned(),

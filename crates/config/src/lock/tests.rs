@@ -127,7 +127,7 @@ fn profile() -> Profile {
     }
 }
 
-/// Returns what is written about the sandbox of a server that did this.
+/// Returns the text about the sandbox of a server with this command and these connections.
 fn sandbox(command: &str, connections: Vec<SessionConnections>, has_connections_recorded: bool) -> String {
     let start = SessionStart {
         at: at(0),
@@ -245,7 +245,7 @@ fn a_server_without_variables_of_its_own_gets_no_others() {
 }
 
 proptest::proptest! {
-    /// Names, arguments, reasons and addresses are anybody's.
+    /// Names, arguments, reasons and addresses are untrusted.
     #[test]
     fn any_profile_is_a_policy_that_says_what_it_says(
         name in "\\PC{0,20}|[\"':#{}\\[\\]&*!|>%@`,?\\-\\\\\n\r\t \u{85}\u{2028}]{0,12}",

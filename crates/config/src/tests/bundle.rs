@@ -34,7 +34,7 @@ fn bundle(serial: u64, files: &[(BundleFile, &str)]) -> VerifiedBundle {
     VerifiedBundle::open(&bytes, &[key().public()]).expect("verified")
 }
 
-/// A host's own file that takes bundles of [`key`].
+/// A host's own file that accepts bundles of [`key`].
 fn host(more: &str) -> String {
     let key = key().public();
     format!("policy: {{bundle: {{url: 'https://policy.example.com/a.bundle', public_key: '{key}'}}}}\n{more}")
@@ -81,7 +81,7 @@ fn the_bundle_is_the_policy_and_the_file_has_the_settings() {
         loaded.path(),
         "bundle 7/policy.yaml, bundle 7/suppressions.yaml, host.yaml"
     );
-    // A wrapper is handed the parts, and comes to the same.
+    // A wrapper receives the parts, and gets the same result.
     let parts = serde_json::to_string(loaded.text.parts()).expect("JSON");
     let handed = Sources::of_parts(serde_json::from_str(&parts).expect("the same")).expect("parts");
     let handed = load_sources(&handed).expect("valid");
@@ -196,7 +196,7 @@ fn urls_of_bundles(url: &str) {
     );
 }
 
-/// Follows a host's own file at `path`, which it writes.
+/// Writes a host's own file at `path`, and follows it.
 fn follow(path: &Path) -> Reloader {
     let search = Search {
         explicit: Some(path.to_owned()),
@@ -245,7 +245,8 @@ fn a_bundle_is_in_force_until_the_file_names_it_no_more() {
     assert_eq!(changed.text.bundle(), Some(seventh.id()));
     assert_eq!(changed.settings.record.retention.as_secs(), 3 * 86_400);
 
-    // Rules are lost by that: it takes effect after a second look, and not at all where the file comes back.
+    // The change removes rules, so it takes effect only when it is confirmed by a second look, and not at all if the
+    // file is restored.
     fs::write(&path, "version: 1\n").expect("written");
     assert!(poll(&mut reloader).is_none());
     assert!(!reloader.held().is_empty());
@@ -273,7 +274,7 @@ fn a_bundle_is_in_force_until_the_file_names_it_no_more() {
     assert_eq!(reloader.bundle(), None);
 }
 
-/// The host's file drops the key of a bundle; before the second look at it another bundle of that key arrives.
+/// The host's file drops the key of a bundle; before the second look, another bundle of that key arrives.
 #[test]
 fn a_bundle_does_not_undo_a_change_that_is_looked_at_twice() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -288,7 +289,7 @@ fn a_bundle_does_not_undo_a_change_that_is_looked_at_twice() {
     assert!(reloader.poll(Instant::now(), ReloadOccasion::ByClock).is_none());
     assert!(reloader.is_being_dropped(&bundle(8, &[(BundleFile::Policy, POLICY)])));
 
-    // Whoever takes one all the same does not lose the change.
+    // If that bundle is taken nevertheless, the change of the file is not lost.
     let eighth = bundle(8, &[(BundleFile::Policy, POLICY)]);
     let loaded = reloader.compose(&eighth).expect("valid");
     reloader.take_bundle(eighth, &loaded);

@@ -268,7 +268,7 @@ fn what_is_inspected_and_how_it_is_handled() {
             )
         })
         .collect();
-    // The last day counts: it holds no longer from 2027-02-01 00:00 UTC on.
+    // The last day is included: the suppression ends on 2027-02-01 00:00 UTC.
     let until = Some(Timestamp(1_801_440_000_000_000_000));
     assert_eq!(
         suppressions,

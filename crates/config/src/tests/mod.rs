@@ -36,7 +36,7 @@ fn usual_models() -> Bypass {
     }
 }
 
-/// Makes sense of `files`, given as name and text.
+/// Loads `files`, given as name and text.
 fn compile(files: &[(&str, &str)]) -> Result<LoadedConfiguration, InvalidConfiguration> {
     let sources = super::Sources::of_texts(files);
     match super::load_sources(&sources) {

@@ -36,7 +36,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("own file");
 }
 
-/// Every place below `root`.
+/// Returns every place below `root`.
 fn search(root: &Path) -> Search {
     Search {
         explicit: None,

@@ -13,7 +13,7 @@ fn policy(text: &str) -> Policy {
     Policy::clone(&loaded.policy)
 }
 
-/// The mistakes in `text`, without file and snippet.
+/// Returns the mistakes in `text`, without file and snippet.
 fn mistakes(text: &str) -> Vec<String> {
     let invalid = compile(&[("mcpmon.yaml", text)])
         .expect_err("a mistake")

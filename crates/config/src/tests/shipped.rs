@@ -49,7 +49,7 @@ fn observe_differs_from_the_default_in_its_mode_alone() {
     assert_eq!(observe.not_in_force, []);
 }
 
-/// `cargo xtask eval` measures the inspection of `Policy::default()`: the configuration is no part of it.
+/// `cargo xtask eval` measures the inspection of `Policy::default()`, without a configuration.
 #[test]
 fn the_default_inspects_as_it_is_measured() {
     let policy = load("default.yaml").policy;

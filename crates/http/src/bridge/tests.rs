@@ -246,7 +246,7 @@ async fn a_session_that_the_server_forgot_is_begun_anew() {
             *sessions += 1;
             return shaken(asked, &format!("s{sessions}"));
         }
-        // It was restarted after the first handshake.
+        // The server was restarted after the first handshake.
         match (asked.what().as_str(), asked.header("mcp-session-id")) {
             ("tools/call", "s1") => Told::new(404, "application/json", "{}"),
             _ => shaken(asked, "-"),
@@ -370,7 +370,7 @@ async fn a_request_without_a_session_is_cancelled_by_the_end_of_its_stream() {
     assert_eq!(site.story(), ["tools/list", "tools/call"]);
 }
 
-/// A server that wants the region of a call in a header, as its list says, which has a text of so many bytes in it.
+/// A server whose list requires the region of a call in a header; the list contains a text of `bytes` bytes.
 async fn regional(bytes: usize) -> Site {
     Site::new(move |asked| match (asked.what().as_str(), asked.header("mcp-param-region")) {
         ("tools/list", _) => {
@@ -387,7 +387,7 @@ async fn regional(bytes: usize) -> Site {
     .await
 }
 
-/// The parameters of a call of its tool.
+/// Returns the parameters of a call of that server's tool.
 fn regional_call(region: &str) -> Value {
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
     json!({"name": "q", "arguments": {"region": region}, "_meta": meta})
@@ -412,7 +412,7 @@ async fn a_call_of_a_tool_that_was_listed_before_this_process_is_sent_as_its_lis
     assert_eq!(site.story(), calls);
 }
 
-/// A limit that holds for discovery of many servers does not hold for the use of one.
+/// The limit for listing many servers does not apply when one server is used.
 #[tokio::test]
 async fn the_list_that_says_how_a_call_is_sent_may_be_as_long_as_a_message() {
     let site = regional(5 << 20).await;
@@ -425,7 +425,7 @@ async fn the_list_that_says_how_a_call_is_sent_may_be_as_long_as_a_message() {
     assert_eq!(site.story(), ["tools/call", "tools/list", "tools/call"]);
 }
 
-/// A server of 2024-11-05, and the one stream of it.
+/// A server of 2024-11-05, and its stream.
 async fn mailbox() -> (Site, Arc<Mutex<Option<mpsc::Sender<Bytes>>>>) {
     let stream = Arc::new(Mutex::new(None::<mpsc::Sender<Bytes>>));
     let kept = Arc::clone(&stream);

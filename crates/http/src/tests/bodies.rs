@@ -1,4 +1,4 @@
-//! Bodies: codings in both directions, and what is true of them no longer.
+//! Bodies: codings in both directions, and headers that are removed because they are no longer valid.
 
 use std::io::Write as _;
 
@@ -33,7 +33,7 @@ fn zstd(text: &[u8]) -> Vec<u8> {
     zstd::encode_all(text, 3).unwrap()
 }
 
-/// As brotli writes what it does not compress: a window of 64 KiB, one stored block, an empty last one.
+/// A body in the uncompressed form of brotli: a window of 64 KiB, one stored block, and an empty last one.
 fn brotli(text: &[u8]) -> Vec<u8> {
     assert!(
         (1..=1 << 16).contains(&text.len()),

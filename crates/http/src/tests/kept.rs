@@ -1,4 +1,4 @@
-//! Stored bodies are those that were sent, and only sealed.
+//! Stored bodies: they are those that were sent, and are stored sealed only.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::scene::{CHAT, END, EVENTS, JSON, PLAIN, Rules, SAID, STREAMED, Scene, answer, event};
 
-/// A store, and who keeps bodies in it.
+/// A store, and the keeper of bodies in it.
 struct Kept {
     directory: TempDir,
     key: PathBuf,
@@ -44,7 +44,7 @@ impl Kept {
         }
     }
 
-    /// Bodies by side, once `scene` is over; none of `secrets` is in a file of the store.
+    /// Returns the bodies by side, once `scene` is over; checks that none of `secrets` is in a file of the store.
     fn bodies(self, mut scene: Scene, secrets: &[&str]) -> Vec<(BodySide, String)> {
         scene.proxy.take().expect("it runs").stop();
         drop(scene);

@@ -1,4 +1,4 @@
-//! Limits, and providers that cannot be asked.
+//! Limits, and providers that cannot be reached.
 
 use std::{
     net::TcpListener,
@@ -101,7 +101,7 @@ fn what_waits_of_streams_takes_room_too() {
         |_, wire| {
             wire.send(EVENTS);
             wire.chunk(event("one"));
-            // An event whose end does not come.
+            // An event without an end.
             wire.chunk(format!("data: {}", "x".repeat(200 << 10)));
             wire.is_closed();
         },

@@ -1,4 +1,4 @@
-//! The proxy between a client and a provider that say exactly what a test has them say, and the connections to servers.
+//! The proxy between a client and a provider whose messages a test determines, and the connections to servers.
 
 mod bodies;
 mod kept;

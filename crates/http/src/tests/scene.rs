@@ -21,7 +21,7 @@ use crate::{ExchangeJudge, Exchanges, HttpSettings, Peer, Provider, RequestOrigi
 /// Longest wait for anything that should come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Lets everything pass but a tool that is called `evil`, and remembers what was left out for that.
+/// Lets everything pass except the tool `evil`, and remembers which calls were left out.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     pub(super) faults: Arc<Mutex<Vec<String>>>,
@@ -131,7 +131,7 @@ pub(super) struct Wire {
     buffer: Vec<u8>,
 }
 
-/// A request or response as it came.
+/// A request or response, as received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Heard {
     pub(super) head: String,
@@ -170,7 +170,7 @@ impl Wire {
         self.stream.write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Returns whether it could still be sent.
+    /// Sends bytes. Returns whether that was still possible.
     pub(super) fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
@@ -193,7 +193,7 @@ impl Wire {
         self.send(framed);
     }
 
-    /// Returns whether the other end says nothing for so long, and is there.
+    /// Returns whether the other end is connected and sends nothing for this time.
     pub(super) fn is_quiet(&mut self, pause: Duration) -> bool {
         self.stream.set_read_timeout(Some(pause)).unwrap();
         let mut bytes = [0; 4096];
@@ -208,14 +208,15 @@ impl Wire {
         }
     }
 
-    /// Says the same again and again, slowly, until the other end says something, is gone or takes too long.
+    /// Sends the same bytes again and again, slowly, until the other end sends something, disconnects, or takes too
+    /// long.
     pub(super) fn drip(&mut self, said: &[u8]) {
         let pause = Duration::from_millis(20);
         let began = Instant::now();
         while began.elapsed() < PATIENCE && self.is_quiet(pause) && self.try_send(said) {}
     }
 
-    /// Reads more; `false` at the end.
+    /// Reads more bytes. Returns `false` at the end.
     pub(super) fn more(&mut self) -> bool {
         let mut bytes = [0; 64 << 10];
         let read = self.stream.read(&mut bytes).unwrap_or(0);
@@ -223,7 +224,7 @@ impl Wire {
         read > 0
     }
 
-    /// The next head; `None` where the connection ends before it.
+    /// Returns the next head. Returns `None` if the connection ends before it.
     pub(super) fn head(&mut self) -> Option<String> {
         loop {
             if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
@@ -236,7 +237,7 @@ impl Wire {
         }
     }
 
-    /// The data of the next chunk, empty for the last; `None` where the connection ends before it.
+    /// Returns the data of the next chunk, empty for the last. Returns `None` if the connection ends before it.
     pub(super) fn next_chunk(&mut self) -> Option<Vec<u8>> {
         let line = self.until(b"\r\n")?;
         let length = String::from_utf8_lossy(&line).trim().to_owned();
@@ -246,7 +247,7 @@ impl Wire {
         Some(data)
     }
 
-    /// The next message; what is there of its body where the connection ends within.
+    /// Returns the next message; if the connection ends within its body, the part of it that came.
     pub(super) fn message(&mut self) -> Option<Heard> {
         let mut heard = Heard {
             head: self.head()?,
@@ -266,7 +267,7 @@ impl Wire {
         Some(heard)
     }
 
-    /// Returns whether the other end closes, whatever it sends before that.
+    /// Returns whether the other end closes the connection, whatever it sends before.
     pub(super) fn is_closed(&mut self) -> bool {
         let mut bytes = [0; 4096];
         loop {
@@ -309,14 +310,14 @@ pub(super) type Says = dyn Fn(&Heard, &mut Wire) + Send + Sync;
 /// The upstream of the proxy.
 pub(super) struct Upstream {
     pub(super) url: String,
-    /// Requests as it heard them.
+    /// The requests that were received.
     pub(super) heard: Receiver<Heard>,
-    /// Connections that it took.
+    /// The number of accepted connections.
     pub(super) connections: Arc<Mutex<usize>>,
 }
 
 impl Upstream {
-    /// Answers each request with what `says` does.
+    /// Starts a provider that handles each request with `says`.
     pub(super) fn new(says: impl Fn(&Heard, &mut Wire) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -345,14 +346,14 @@ impl Upstream {
     }
 }
 
-/// A proxy in front of one provider, which is each of those with a usual name.
+/// A proxy in front of one provider, under each of the usual names.
 pub(super) struct Scene {
     pub(super) proxy: Option<RunningProxy>,
-    /// Requests as the provider heard them.
+    /// The requests that the provider received.
     pub(super) heard: Receiver<Heard>,
     pub(super) faults: Arc<Mutex<Vec<String>>>,
     pub(super) asked: Arc<Mutex<Vec<RequestOrigin>>>,
-    /// Connections that the provider took.
+    /// The number of connections that the provider accepted.
     pub(super) connections: Arc<Mutex<usize>>,
 }
 
@@ -361,7 +362,7 @@ impl Scene {
         Self::with(Rules::default(), |_| {}, says)
     }
 
-    /// With other settings, or rules.
+    /// Starts a proxy with these rules, and with settings that `adjust` changes.
     pub(super) fn with(
         rules: Rules,
         adjust: impl FnOnce(&mut HttpSettings),
@@ -396,7 +397,7 @@ impl Scene {
         Wire::new(TcpStream::connect(self.address()).unwrap())
     }
 
-    /// Sends one request and hears its answer.
+    /// Sends one request and reads its answer.
     pub(super) fn ask(&self, path: &str, headers: &str, body: impl AsRef<[u8]>) -> Heard {
         let mut wire = self.connect();
         wire.send(post(path, headers, body));
@@ -410,7 +411,7 @@ impl Scene {
             .expect("the provider hears something")
     }
 
-    /// Returns whether the provider hears nothing.
+    /// Returns whether the provider receives no request.
     pub(super) fn provider_heard_nothing(&self) -> bool {
         self.heard.recv_timeout(Duration::from_millis(100)).is_err()
     }
@@ -428,7 +429,7 @@ pub(super) fn post(path: &str, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8>
     request
 }
 
-/// An answer that is there all at once.
+/// An answer that is sent all at once.
 pub(super) fn answer(status: &str, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     let length = body.len();
@@ -437,13 +438,13 @@ pub(super) fn answer(status: &str, headers: &str, body: impl AsRef<[u8]>) -> Vec
     answer
 }
 
-/// The head of an answer that comes in chunks.
+/// The head of an answer that is sent in chunks.
 pub(super) const EVENTS: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 /// Content type of a JSON text.
 pub(super) const JSON: &str = "content-type: application/json\r\n";
 
-/// A request of a chat that wants a stream, and one that wants none.
+/// A chat request for a stream, and one for a complete answer.
 pub(super) const STREAMED: &str =
     r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
 pub(super) const PLAIN: &str = r#"{"model":"m","stream":false,"messages":[{"role":"user","content":"hi"}]}"#;

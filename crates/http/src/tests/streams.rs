@@ -1,4 +1,4 @@
-//! Streams: what flows, when, and how they end.
+//! Streams: what is forwarded, when, and how streams end.
 
 use std::{
     sync::{Mutex, mpsc},
@@ -13,7 +13,7 @@ use super::scene::{CHAT, END, EVENTS, JSON, PLAIN, Rules, STREAMED, Scene, answe
 
 #[test]
 fn no_byte_of_text_waits_for_what_comes_behind_it() {
-    // The provider says nothing more before the client has what was said.
+    // The provider sends nothing more before the client has received the first event.
     let (tell, told) = mpsc::channel::<()>();
     let told = Mutex::new(told);
     let scene = Scene::new(move |_, wire| {
@@ -185,7 +185,7 @@ fn response() -> Value {
     json!({"id": "resp_1", "object": "response", "output": [call("good", "c1"), call("evil", "c2")]})
 }
 
-/// The same as a stream.
+/// The same response as a stream.
 fn response_events() -> String {
     let (whole, mut events) = (response(), String::new());
     let mut event = |event: Value| {
@@ -221,7 +221,7 @@ fn the_answer_to_a_call_that_was_left_out_goes_with_the_next_request(is_stream: 
     let next = json!({"model": "m", "stream": is_stream, "previous_response_id": "resp_1", "input": [done],
         "tools": [{"type": "function", "name": "evil", "parameters": {}}]});
     scene.ask(path, "", next.to_string());
-    // The last member goes, and what is put in before it does not get lost with it.
+    // The last member is removed, and what is inserted before it must not be lost with it.
     let sent: Value = serde_json::from_slice(&scene.provider_heard().body).expect("JSON");
     assert!(sent.get("tools").is_none(), "{sent}");
     let items = sent["input"].as_array().expect("a list");

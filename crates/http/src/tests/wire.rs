@@ -179,7 +179,7 @@ fn a_length_beside_chunks_smuggles_nothing() {
     let scene = said();
     let mut client = scene.connect();
     let length = PLAIN.len();
-    // By its length the body goes on behind the last chunk; by its chunks another request begins there.
+    // By its length, the body continues after the last chunk; by its chunks, another request begins there.
     let body = format!("{length:x}\r\n{PLAIN}\r\n0\r\n\r\n");
     let hidden = "GET /openai/v1/models HTTP/1.1\r\nhost: attacker.example\r\n\r\n";
     let total = body.len() + hidden.len();

@@ -1,4 +1,4 @@
-//! Changes that a watch tells of, and those that it does not.
+//! Changes that a watch notices, and those that it does not.
 
 use std::{
     fs::{self, File},
@@ -22,7 +22,8 @@ struct Tree {
 }
 
 impl Tree {
-    /// `/a/link` leads to `/a/b`; `/a/b/main.py` is watched by the way over the link, and has another name elsewhere.
+    /// `/a/link` leads to `/a/b`; `/a/b/main.py` is watched by the path through the link, and has another name
+    /// elsewhere.
     fn make(below: &str) -> Result<Self, Box<dyn std::error::Error>> {
         let directory = tempfile::tempdir_in(below)?;
         let path = |name: &str| directory.path().join(name);
@@ -105,7 +106,7 @@ fn changes_of(change: Change) -> Option<Touched> {
     touched
 }
 
-/// A store through a mapping changes no time there.
+/// On this file system, a store through a mapping changes no time.
 #[test]
 fn in_memory_code_that_was_open_for_writing_is_changed() {
     let tree = Tree::make(MEMORY).expect("a tree");
@@ -113,7 +114,7 @@ fn in_memory_code_that_was_open_for_writing_is_changed() {
     assert_eq!(tree.watch.touched(), code("/a/b/one.py"));
 }
 
-/// The name that a file is written through may have been made for it, and may be gone by the end.
+/// The name through which a file is written may have been created for that, and may be gone at the end.
 #[test_case(DISK)]
 #[test_case(MEMORY)]
 fn a_file_that_is_watched_by_itself_is_written_by_no_name_unnoticed(place: &str) {
@@ -141,7 +142,7 @@ fn a_file_that_is_watched_by_itself_is_written_by_no_name_unnoticed(place: &str)
     assert_eq!(plain.touched(), None);
     assert_eq!(marking.touched(), code("/code/main.py"));
 
-    // One that has no room left says so.
+    // A watch without room reports that.
     let quota = Arc::new(crate::WatchQuota::default());
     let crowded = look(new().marking().within(quota.share(5, 1)));
     assert!(crowded.is_crowded());
@@ -150,7 +151,7 @@ fn a_file_that_is_watched_by_itself_is_written_by_no_name_unnoticed(place: &str)
     assert!(!room.is_crowded());
 }
 
-/// A further name that is kept, with the times set back, shows in the number of names.
+/// A new name that is kept is noticed by the number of names, even if the times are set back.
 #[test]
 fn a_name_that_was_made_since_shows_where_the_file_is_not_watched() -> Outcome {
     let directory = tempfile::tempdir_in(DISK)?;
@@ -177,7 +178,7 @@ fn a_name_that_was_made_since_shows_where_the_file_is_not_watched() -> Outcome {
     }
     assert_eq!(plain.late(), None);
     assert_eq!(after.late(), Some(path.clone()));
-    // A package manager makes names, too: a watch of the file itself tells whether it was written.
+    // A package manager creates names too: a watch on the file itself shows whether it was written.
     first.names().watch(&before);
     let watched = Watch::new(started)?.after(Arc::clone(first.names()));
     watched.saw(&path, &stat()?);
@@ -205,7 +206,7 @@ fn more_changes_than_can_be_told_are_a_doubt() -> Outcome {
     Ok(())
 }
 
-/// A file that was put back after the server had read another one is found by its time.
+/// A file that was restored after the server read another one is noticed by its time.
 #[test]
 fn what_changed_after_the_start_is_known() -> Outcome {
     let directory = tempfile::tempdir()?;

@@ -15,7 +15,7 @@ use crate::Session;
 
 const NOW: Timestamp = Timestamp(sample::NOON);
 
-/// A proxy's judges, and the store that they share with wrappers.
+/// A proxy's judges, with the store that they share with wrappers.
 struct Home {
     directory: tempfile::TempDir,
     models: Models,

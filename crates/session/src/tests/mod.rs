@@ -1,4 +1,4 @@
-//! Judges without a daemon: what they record, and what they hear of each other.
+//! Sessions without a daemon: what they record, and what they learn of each other.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use super::*;
 
 const NOW: Timestamp = Timestamp(sample::NOON);
 
-/// A user's place for policy and store.
+/// The directories of a user's policy and store.
 struct Home(tempfile::TempDir);
 
 impl Home {
@@ -200,7 +200,7 @@ fn what_is_reset_is_pinned_anew() {
     judge.close(NOW);
 }
 
-/// By the first look of the judge after it has put something, that may have been reset.
+/// A definition can be reset after a session stored it and before the session first reads the shared state again.
 #[test]
 fn what_is_reset_before_its_judge_looked_is_pinned_anew() {
     let home = Home::new("version: 1\n");

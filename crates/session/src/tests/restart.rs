@@ -24,7 +24,7 @@ struct Shared {
 }
 
 impl Daemon {
-    /// Listens at `socket`, with its number of changes at `generation`.
+    /// Listens at `socket`, with the number of changes in `generation`.
     fn listen(socket: &Path, generation: PathBuf) -> Self {
         let state = SharedSessionState {
             policy: None,
@@ -91,7 +91,7 @@ impl Daemon {
         }
     }
 
-    /// Stops the host, and raises the number of changes.
+    /// Applies the kill switch for the host, and raises the number of changes.
     fn kill(&self) {
         let mut state = self.state();
         state.kills.host = Some(kill());
@@ -131,7 +131,7 @@ fn settle(judge: &Session) {
     settled.expect("it is kept");
 }
 
-/// The judge notices that the daemon is away.
+/// The session notices that the daemon is gone.
 fn notice(judge: &mut Session) {
     judge.tick(NOW);
     assert!(!judge.host.presence.is_here());

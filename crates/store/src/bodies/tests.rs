@@ -1,4 +1,4 @@
-//! Sealing, reading back, and what goes when.
+//! Sealing, reading, and removal.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
@@ -56,7 +56,7 @@ fn what_is_sealed_is_read_with_the_same_key_only() {
             other.name()
         )
     );
-    // The name alone opens nothing.
+    // A key with the right name only cannot open a body.
     let renamed = SealedBody {
         key: other.name().to_owned(),
         ..body
@@ -245,7 +245,7 @@ fn bodies_go_with_their_age_and_are_not_read_before_that() {
     assert_eq!(reader.bodies(Timestamp(end.0 - 1), 9).unwrap().len(), 9);
     assert!(reader.bodies(end, 9).unwrap().is_empty());
     assert!(reader.bodies_of(end, "req-1").unwrap().is_empty());
-    // Another retention holds for what is there, if it is shorter.
+    // A shorter retention applies to existing bodies too.
     store
         .carry_out(&[StoreEntry::ShortenBodies(Duration::from_hours(9))])
         .unwrap();

@@ -71,7 +71,7 @@ fn what_was_undone_meanwhile_stays_undone_and_what_nobody_touched_stays() {
     assert!(standby.lift_kill(Some(&session("lifted"))).unwrap());
     assert!(standby.kill(Some(&session("new")), &kill()).unwrap());
     assert!(standby.forget_pins(&sample::identity("reset").server).unwrap());
-    // A daemon that is started again while the store cannot be written undoes none of that.
+    // A restart of the daemon, while the store cannot be written, undoes none of that.
     standby.adopt_decisions(store.path()).unwrap();
     assert_eq!(stopped(&mut standby), ["kept", "new"]);
     store.adopt_all(standby.path()).unwrap();
@@ -139,7 +139,7 @@ fn all_that_was_adopted_goes_into_a_store_that_begins_anew() {
     let (_directory, mut anew) = sample::store();
     let mut adoption = Adoption::new(standby.path());
     assert!(adoption.knows_decisions(&mut anew).unwrap());
-    // It has as many events as the one before.
+    // It has as many events as the previous one.
     anew.record(vec![sample::started("b", 2)]).unwrap();
     adoption.copy_records(&mut anew).unwrap();
     adoption.finish(&mut anew).unwrap();

@@ -256,7 +256,7 @@ fn a_flush_waits_for_what_goes_ahead_and_for_what_was_there_before() {
     queue.settle(first.count, first.ahead, Outcome::Written { events: 0 });
     assert_eq!(queue.flush(Duration::ZERO), Err(1), "the event is not there yet");
     let second = queue.take().unwrap();
-    // What comes after a flush began is not waited for.
+    // A flush does not wait for entries that come after it began.
     queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
     queue.settle(second.count, second.ahead, Outcome::Written { events: 1 });
     assert_eq!(queue.flush(Duration::ZERO), Err(1));

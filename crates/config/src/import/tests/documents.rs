@@ -1,4 +1,4 @@
-//! Every YAML block of the documents that asked for this, and what becomes of it.
+//! Every YAML block of the documents that requested the import, and its result.
 
 use insta::assert_snapshot;
 use mcpmon_policy::{OnChange, ServerPolicy};
@@ -418,7 +418,7 @@ const SHADOW: &str = r###"shadow_tool:
   enabled: true
 "###;
 
-/// The converted file, and after it what was not carried over as it was.
+/// Returns the converted file, followed by the notes.
 fn shown(from: Foreign, text: &str) -> String {
     let (imported, _) = imported(from, text);
     let body: Vec<_> = imported

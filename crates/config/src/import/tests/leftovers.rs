@@ -1,4 +1,4 @@
-//! Parts that cannot be carried over, and the notes about them.
+//! Parts that cannot be converted, and the notes about them.
 
 use insta::assert_snapshot;
 use test_case::test_case;

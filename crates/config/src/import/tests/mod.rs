@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::{Foreign, ImportedPolicy, Note, NoteKind, import};
 use crate::{LoadedConfiguration, Source, Sources, load_sources};
 
-/// A file converted, and read as a configuration of ours.
+/// Converts a file, and loads the result as a configuration.
 fn imported(from: Foreign, text: &str) -> (ImportedPolicy, LoadedConfiguration) {
     let imported = import(from, "policy.yaml", text).unwrap_or_else(|invalid| panic!("{invalid}"));
     let sources = Sources::of_parts(vec![(
@@ -21,7 +21,7 @@ fn imported(from: Foreign, text: &str) -> (ImportedPolicy, LoadedConfiguration) 
     (imported, loaded)
 }
 
-/// Formats the notes, a line each.
+/// Formats the notes, one per line.
 fn told(notes: &[Note]) -> String {
     let line = |note: &Note| {
         let kind = match note.kind {

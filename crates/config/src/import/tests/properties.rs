@@ -1,4 +1,4 @@
-//! Properties of imports: the result can be used, whatever the original contains.
+//! Properties of imports: the result is valid, whatever the original contains.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::{Foreign, import};
 use crate::{Source, Sources, load_sources};
 
-/// Keys that are known at some place, and some that are known nowhere.
+/// Keys that are known at some place, and some that are not known anywhere.
 const KEYS: [&str; 56] = [
     "sandbox",
     "mcp",
@@ -113,7 +113,7 @@ fn value() -> impl Strategy<Value = String> {
 fn usable(from: Foreign, text: &str) -> Result<(), TestCaseError> {
     let imported = match import(from, "a\nname", text) {
         Ok(imported) => imported,
-        // With keys of the other tool alone at its root it is taken for that one's.
+        // A file with only the other tool's keys at its root counts as that tool's.
         Err(invalid) if invalid.to_string().contains("did you mean `--from") => return Ok(()),
         Err(invalid) => return Err(TestCaseError::fail(format!("not converted: {invalid}: {text}"))),
     };

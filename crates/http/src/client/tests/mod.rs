@@ -148,7 +148,7 @@ async fn what_a_server_asks_before_it_answers_is_answered() {
                 &json!({"jsonrpc": "2.0", "id": asked.message()["id"], "result": {"tools": [{"name": "a"}]}}),
             ),
         ]),
-        // Answers to what the server asks.
+        // Answers to the requests of the server.
         "POST" => Told::empty(202),
         _ => shaken(asked),
     })
@@ -254,7 +254,7 @@ async fn faults_are_told_by_their_cause(answer: fn(&Asked) -> Told) -> String {
     fault(answer, ServerTransport::Http).await
 }
 
-/// Cursors go to and fro, and are kept too.
+/// Cursors count against the limit, because they are sent back and kept too.
 #[tokio::test]
 async fn what_is_asked_counts_as_what_is_answered() {
     let cursors = fault(
@@ -292,7 +292,7 @@ async fn a_message_may_be_as_long_as_all_of_them() {
     );
 }
 
-/// Of members with one name most readers take the last.
+/// Of several members with one name, most readers use the last.
 #[tokio::test]
 async fn what_is_said_twice_is_read_as_most_do() {
     let site = Site::new(|asked| match asked.what().as_str() {

@@ -1,4 +1,4 @@
-//! Users that take much, or slowly, take nothing from others.
+//! Fairness: users that take much, or are slow, take nothing from others.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::{
     scene::{Adjusted, DONE, PATH, READ, Scene, head, post, until},
 };
 
-/// A time that is over soon.
+/// A short time limit.
 const SHORT: Duration = Duration::from_millis(300);
 
 fn with(adjust: impl FnOnce(&mut Adjusted)) -> Scene {
@@ -25,7 +25,7 @@ fn saying(
     Scene::with(ServerType::Http, adjust, says)
 }
 
-/// A number in a text is as it may be: how much came until a time was over is not the same each time.
+/// Replaces numbers in a text: how much came until a time limit differs each time.
 fn without_number(text: &str, before: &str, behind: &str) -> String {
     let (start, rest) = text.split_once(before).unwrap_or_else(|| panic!("{text}"));
     let (number, end) = rest.split_once(behind).unwrap_or_else(|| panic!("{text}"));

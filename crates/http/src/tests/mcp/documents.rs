@@ -15,7 +15,7 @@ fn metadata(heard: &Heard) -> String {
     )
 }
 
-/// Its document is where it usually is.
+/// A server with its document at the usual path.
 fn usual(heard: &Heard, wire: &mut Wire) {
     if heard
         .head
@@ -94,7 +94,8 @@ fn metadata_of_somebody_else_stay_so() {
     assert_eq!(heard.text(), other);
 }
 
-/// Nor is any other way left to the client by which it would tell its own URL, in which the token is.
+/// With a token in the path, clients get no other document either that would make them disclose their URL, which
+/// contains the token.
 #[test_case("/.well-known/oauth-protected-resource/s/known/mcp/files", "502", "of another resource"; "metadata of somebody else")]
 #[test_case("/.well-known/oauth-authorization-server/s/known/mcp/files", "404", "x-mcpmon-token"; "who gives out tokens")]
 #[test_case("/s/known/mcp/files/.well-known/openid-configuration", "404", "x-mcpmon-token"; "the same by another name")]

@@ -1,4 +1,4 @@
-//! Caps: what is too long, too slow, or too much at a time.
+//! Limits: bodies that are too long or too slow, and too many requests at a time.
 
 use std::time::Duration;
 

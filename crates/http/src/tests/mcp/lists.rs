@@ -1,4 +1,4 @@
-//! Lists that the proxy itself asks for.
+//! Lists that the proxy itself requests.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! Clients, the proxy, and an MCP server that says exactly what a test has it say.
+//! Clients, the proxy, and an MCP server whose answers a test determines.
 
 mod crowds;
 mod documents;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::tests::scene::{Wire, post};
 
-/// A server that answers on the stream what is posted to the place that it names.
+/// A server that names a URL for messages, and answers them on the stream.
 fn server(place: &'static str) -> Scene {
     let (say, said) = mpsc::channel::<String>();
     let (say, said) = (Mutex::new(say), Mutex::new(said));
@@ -37,7 +37,7 @@ fn server(place: &'static str) -> Scene {
     )
 }
 
-/// Opens the stream, and hears where messages go.
+/// Opens the stream, and reads the URL for messages.
 fn open(scene: &Scene) -> (Wire, String) {
     let mut stream = scene.connect();
     stream.send(head("GET", "/mcp/files", "accept: text/event-stream\r\n"));

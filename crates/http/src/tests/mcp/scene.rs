@@ -1,4 +1,4 @@
-//! A proxy in front of an MCP server that says exactly what a test has it say.
+//! A proxy in front of an MCP server whose answers a test determines.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,7 +53,7 @@ pub(super) struct Notes {
     pub(super) tools: Mutex<BTreeSet<String>>,
     /// The requests for tools that were on no list, counted by name.
     missed: Mutex<BTreeMap<String, usize>>,
-    /// Lists that show something else by now.
+    /// Lists whose content has changed.
     pub(super) changed: Mutex<BTreeSet<ListKind>>,
     pub(super) asked: Mutex<Vec<AskedServer>>,
     /// The denial of further requests.
@@ -67,14 +67,14 @@ impl Notes {
         self.told.lock().unwrap().push(what);
     }
 
-    /// Waits until so many clients have asked for a tool that is on no list yet. Each asks twice: whether there is
-    /// anything to wait for, and then before it takes its turn.
+    /// Waits until this many clients have requested a tool that is on no list yet. Each asks twice: whether it has to
+    /// wait, and again before it takes its turn.
     pub(super) fn until_missed_by(&self, clients: usize, tool: &str) {
         let missed = || self.missed.lock().unwrap().get(tool).copied();
         until("the tool is missed", || missed() == Some(2 * clients));
     }
 
-    /// A person stops what is asked.
+    /// Stops further requests, as a person would.
     pub(super) fn stop(&self) {
         *self.halted.lock().unwrap() = Some(Denial {
             rule: "kill_switch".to_owned(),
@@ -89,8 +89,7 @@ impl Notes {
     }
 }
 
-/// Lets everything pass but a call of a tool that is called `evil`, a result with `EVIL` in it, and questions of the
-/// server.
+/// Lets everything pass except calls of the tool `evil`, results with `EVIL` in them, and requests of the server.
 #[derive(Debug)]
 struct Judging(Arc<Notes>);
 
@@ -343,7 +342,7 @@ impl Scene {
         Wire::new(std::net::TcpStream::connect(proxy.address()).unwrap())
     }
 
-    /// Sends a request and hears its answer.
+    /// Sends a request and reads its answer.
     pub(super) fn ask(&self, request: impl AsRef<[u8]>) -> Heard {
         let mut wire = self.connect();
         wire.send(request);
@@ -363,7 +362,7 @@ impl Scene {
             .expect("the server hears something")
     }
 
-    /// Returns whether it hears nothing.
+    /// Returns whether the server receives no request.
     pub(super) fn heard_nothing(&self) -> bool {
         self.upstream
             .heard

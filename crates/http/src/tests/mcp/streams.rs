@@ -9,13 +9,13 @@ use super::{
     scene::{DONE, INITIALIZE, INITIALIZED, PATH, READ, Scene, call, event, head, post},
 };
 
-/// Something that is said before the answer.
+/// A message before the answer.
 const PROGRESS: &str =
     r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#;
 
 #[test]
 fn events_go_on_with_the_read_that_brought_them() {
-    // The server says nothing more before the client has what was said.
+    // The server sends nothing more before the client has received the first message.
     let (tell, told) = std::sync::mpsc::channel::<()>();
     let told = std::sync::Mutex::new(told);
     let scene = Scene::new(move |_, wire| {

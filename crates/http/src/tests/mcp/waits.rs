@@ -28,7 +28,7 @@ const LATE: &str =
 /// The answer to a waiting request that a person stopped.
 const STOPPED: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32003,"message":"[mcpmon] Request blocked by policy: a person stopped it (rule kill_switch)."}}"#;
 
-/// A server that opens the session `abc`, and does with other messages what `says` does.
+/// A server that opens the session `abc`, and handles other messages with `says`.
 fn stateful(says: impl Fn(&Heard, &mut Wire) + Send + Sync + 'static) -> Scene {
     Scene::new(move |heard, wire| {
         if heard.text().contains("initialize") {
@@ -65,7 +65,7 @@ fn a_session_that_is_judged_for_long_keeps_nobody_else_waiting() {
         until("it is judged", || {
             scene.notes.told.lock().unwrap().contains(&"call slow".to_owned())
         });
-        // More than there are threads to serve them.
+        // More requests than there are threads to serve them.
         for _ in 0..12 {
             let mut client = scene.connect();
             client.send(post(IN_SESSION, READ));
@@ -80,7 +80,7 @@ fn a_session_that_is_judged_for_long_keeps_nobody_else_waiting() {
         .iter_mut()
         .map(|client| client.message().expect("an answer"));
     let statuses: Vec<String> = answered.map(|heard| heard.status().to_owned()).collect();
-    // They have one id, and one of them is served at a time.
+    // The requests have the same id, and one of them is served at a time.
     assert!(
         statuses
             .iter()
@@ -96,7 +96,7 @@ fn a_client_that_leaves_in_the_middle_of_an_answer_leaves_nothing_behind() {
     let scene = stateful(move |heard, wire| {
         if heard.text().contains("half") {
             wire.send(BEGUN);
-            // More than connections hold: the proxy reads it by now.
+            // More bytes than connections buffer, so the proxy is reading the body by now.
             wire.chunk(" ".repeat(12 << 20));
             tell.lock().unwrap().send(false).unwrap();
             tell.lock().unwrap().send(wire.is_closed()).unwrap();

@@ -136,7 +136,7 @@ fn a_picture_on_a_page_asks_nobody(path: &str) {
 #[test_case("accept: application/json, Text/Event-Stream;q=0.9\r\n", "405"; "events too")]
 #[test_case("accept: application/json\r\naccept: text/event-stream\r\n", "405"; "events too, in another line")]
 fn a_stream_is_opened_by_who_asks_for_one(headers: &str, status: &str) {
-    // What the server itself says is heard where it is asked.
+    // An answer of the server shows that the request was forwarded.
     let scene = Scene::new(|_, wire| wire.send(answer("405 Method Not Allowed", "", "")));
     let heard = scene.ask(head("GET", PATH, headers));
     assert_eq!(heard.status(), status);

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{Destination as _, json, sample};
 
-/// A server that gives these answers, one for each request, and tells what it was sent.
+/// A server that sends these answers, one for each request, and reports the bodies that it received.
 fn server(answers: Vec<&'static str>) -> (String, Receiver<String>) {
     let (url, told) = recorded(answers);
     let (tell, bodies) = mpsc::channel();
@@ -31,7 +31,7 @@ fn server(answers: Vec<&'static str>) -> (String, Receiver<String>) {
     (url, bodies)
 }
 
-/// The same, with the headers.
+/// A server that also reports the headers.
 fn recorded(answers: Vec<&'static str>) -> (String, Receiver<(String, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
@@ -132,7 +132,7 @@ fn a_server_in_trouble_is_tried_again_and_one_that_refuses_is_not() {
 
 #[test]
 fn what_does_not_fit_is_counted_and_nobody_waits() {
-    // Nobody accepts: the first one hangs in the thread.
+    // No server accepts connections: the first event hangs in the thread.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut webhook = hook(format!("http://{}/hook", listener.local_addr().unwrap()));
     let event = event(1, Severity::High);
@@ -204,7 +204,7 @@ fn what_a_process_that_ends_could_not_post_is_left_for_the_next_one() {
     assert_eq!(webhook.take_lost(), None);
 }
 
-/// Outlets of these names and addresses.
+/// Returns outlets with these names and addresses.
 fn posting<const N: usize>(outlets: [(&'static str, String); N]) -> Outlets {
     let start = |(name, url)| {
         let receiver = webhook::receiver(&WebhookSettings {
@@ -261,7 +261,7 @@ fn what_one_receiver_acknowledges_is_still_another_ones() {
     let settled = outlets.backlog(&[], Timestamp(0));
     store.keep(&settled).unwrap();
 
-    // The next process: nothing waits for the first one, and the second one gets what it did not take.
+    // The next process: nothing waits for the first outlet, and the second one gets what it did not accept.
     let (nothing, told_first) = server(vec!["200 OK"]);
     let (back, told_second) = server(vec!["200 OK"]);
     let mut outlets = both(nothing, back);
