@@ -1,4 +1,4 @@
-//! The app (MCP Apps): a page that its client shows, and what it asks the client for.
+//! The app (MCP Apps): a page that the client shows, and the requests that the page makes to the client.
 
 use rmcp::model::{MetaObject, ResourceContents};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 const VIEW: &str = "ui://clock/view.html";
 const PAGE: &str = "<!doctype html><title>Clock</title><p id=\"time\"></p>\n";
 
-/// The page, if it is asked for.
+/// Returns the page if `uri` is its address.
 pub(crate) fn page(uri: &str, is_changed: bool) -> Option<ResourceContents> {
     if uri != VIEW {
         return None;

@@ -1,4 +1,4 @@
-//! Streamable HTTP, on a thread of its own.
+//! Streamable HTTP, on a separate thread.
 
 use std::{
     convert::Infallible,
@@ -31,15 +31,15 @@ use tokio::{
 
 use crate::server::{Server, Shared};
 
-/// The time after which a client whose stream was closed comes back.
+/// The time after which a client whose stream was closed reconnects.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// The form in which the server answers a request that needs one message only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
-    /// With a stream of events; sessions for clients with a handshake.
+    /// With a stream of events, and with sessions for clients that make a handshake.
     Events,
-    /// With JSON; no sessions.
+    /// With JSON, and without sessions.
     Json,
 }
 
@@ -52,10 +52,10 @@ pub struct ConformantServer {
 type Service = StreamableHttpService<Server, LocalSessionManager>;
 
 impl ConformantServer {
-    /// Listens on `address`, a free port for one that ends in `:0`.
+    /// Listens on `address`, or on a free port if the address ends in `:0`.
     ///
     /// # Errors
-    /// Returns an error if it cannot listen there.
+    /// Returns an error if the server cannot listen there.
     pub fn start(address: SocketAddr, answers: Answers) -> Result<Self> {
         let listener =
             std::net::TcpListener::bind(address).with_context(|| format!("could not listen on {address}"))?;
@@ -66,7 +66,7 @@ impl ConformantServer {
         Ok(Self { address })
     }
 
-    /// Returns the URL at which it listens.
+    /// Returns the URL at which the server listens.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
@@ -101,7 +101,7 @@ async fn serve(stream: TcpStream, service: Service) {
         let service = service.clone();
         async move { Ok::<_, Infallible>(answer(&service, request).await) }
     });
-    // A client that goes away is none of the server's business.
+    // Errors are ignored: they only mean that the client has disconnected.
     drop(
         http1::Builder::new()
             .serve_connection(TokioIo::new(stream), service)
@@ -118,7 +118,7 @@ async fn answer(service: &Service, mut request: Request<Incoming>) -> Response<C
     })
 }
 
-/// The connection that a request came on: its answer's stream can be closed before it is whole.
+/// The connection of a request: the stream of its answer can be closed before it is complete.
 #[derive(Clone, Debug)]
 pub(crate) struct Line(Arc<Mutex<Option<oneshot::Sender<()>>>>);
 
@@ -128,15 +128,15 @@ impl Line {
         (Self(Arc::new(Mutex::new(Some(sender)))), receiver)
     }
 
-    /// Ends the stream after what was sent so far.
+    /// Ends the stream after the data sent so far.
     pub(crate) fn hang_up(&self) {
         let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Nobody listens where the client is gone.
+        // Sending fails if the client is gone.
         let _gone = sender.map(|sender| sender.send(()));
     }
 }
 
-/// An answer that can be closed.
+/// The body of an answer whose stream can be closed early.
 #[derive(Debug)]
 struct Cut {
     body: BoxBody<Bytes, Infallible>,

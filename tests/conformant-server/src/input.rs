@@ -1,4 +1,4 @@
-//! Questions to the client: asked at once of one with a handshake, and in the result for one of the stateless era.
+//! Questions to the client. A client with a handshake is asked at once, and a stateless client in the result.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-/// A question: its key, and a request in the protocol's words.
+/// A question: its key, and the request in the protocol's form.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) key: &'static str,
     pub(crate) request: Value,
 }
 
-/// The questions asked before something is done, in rounds.
+/// The questions that are asked before an action, in rounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
     pub(crate) rounds: Vec<Vec<Question>>,
-    /// True if the client has to bring back a state that says which round it is in.
+    /// True if the client has to return a state that holds the number of the round.
     pub(crate) keeps_state: bool,
-    /// True if what the client cannot answer is left out.
+    /// True if questions that the client cannot answer are left out.
     pub(crate) adapts: bool,
 }
 
-/// The client's answers when it asks again.
+/// The answers and the state that the client sends when it asks again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Brought<'r> {
     pub(crate) responses: Option<&'r InputResponses>,
@@ -39,14 +39,14 @@ pub(crate) struct Brought<'r> {
 /// The outcome of the questions.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    /// All are answered.
+    /// All questions are answered.
     Answered(BTreeMap<String, Value>),
     /// The client has to ask again, with answers.
     Required(InputRequiredResult),
 }
 
 impl Question {
-    /// A form for the user with these fields, all of them required.
+    /// Asks the user for a form with these fields, all of them required.
     pub(crate) fn form(key: &'static str, message: &str, fields: &Value) -> Self {
         let required: Vec<&String> = fields
             .as_object()
@@ -62,7 +62,7 @@ impl Question {
         }
     }
 
-    /// A prompt for the client's model.
+    /// Asks the client's model for an answer to a prompt.
     pub(crate) fn prompt(key: &'static str, text: &str, tokens: u32) -> Self {
         let message = json!({"role": "user", "content": {"type": "text", "text": text}});
         let params = json!({"messages": [message], "maxTokens": tokens});
@@ -72,7 +72,7 @@ impl Question {
         }
     }
 
-    /// A list of the client's roots.
+    /// Asks for the list of the client's roots.
     pub(crate) fn roots(key: &'static str) -> Self {
         Self {
             key,
@@ -92,7 +92,7 @@ impl Question {
         }
     }
 
-    /// Returns whether an answer to it is among these, and not something else in its place.
+    /// Returns whether `answers` has an answer to this question that is of the right kind.
     fn is_answered(&self, answers: &InputResponses) -> bool {
         let Some(answer) = answers.get(self.key) else {
             return false;
@@ -111,7 +111,7 @@ impl Question {
         }
     }
 
-    /// As the SDK has it.
+    /// Returns the request as the SDK's type.
     fn parsed(&self) -> Result<InputRequest, ErrorData> {
         serde_json::from_value(self.request.clone())
             .map_err(|error| ErrorData::internal_error(error.to_string(), None))
@@ -139,14 +139,14 @@ impl Question {
     }
 }
 
-/// Returns whether the client asks without a handshake.
+/// Returns whether the client makes requests without a handshake.
 pub(crate) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
     context
         .protocol_version()
         .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-/// One question, whatever the era. The error is one of the tool.
+/// Asks one question, of clients with and without a handshake. The error is the text of a tool error.
 pub(crate) async fn ask(
     question: Question,
     context: &RequestContext<RoleServer>,
@@ -171,7 +171,7 @@ pub(crate) async fn ask(
 }
 
 impl Form {
-    /// One question, in one round.
+    /// Returns a form of one question, in one round.
     pub(crate) fn of(question: Question) -> Self {
         Self {
             rounds: vec![vec![question]],
@@ -180,10 +180,10 @@ impl Form {
         }
     }
 
-    /// Goes on where the client is.
+    /// Continues from the round that the client's state names.
     ///
     /// # Errors
-    /// Returns an error if the state that it brings is not the server's.
+    /// Returns an error if the client's state was not made by this server.
     pub(crate) fn go_on(
         &self,
         client: &ClientCapabilities,

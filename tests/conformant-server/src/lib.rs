@@ -1,5 +1,6 @@
-//! An MCP server on the official Rust SDK that has everything the conformance suite asks for: sessions and their
-//! resumption for the versions with a handshake, and the stateless era. For tests of what stands before a server.
+//! An MCP server on the official Rust SDK with everything that the conformance suite asks for: sessions and their
+//! resumption for the protocol versions with a handshake, and the stateless version. It serves the tests of proxies in
+//! front of a server.
 
 #![expect(
     clippy::disallowed_methods,

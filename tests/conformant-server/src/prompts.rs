@@ -16,7 +16,7 @@ use crate::{
     server::Shared,
 };
 
-/// One of them.
+/// Returns one of the prompts.
 pub(crate) fn get(
     request: &GetPromptRequestParams,
     context: &RequestContext<RoleServer>,

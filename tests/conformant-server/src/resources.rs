@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{apps, content::picture, skills::Edition};
 
-/// One of them.
+/// Returns the content of one of the resources.
 pub(crate) fn read(uri: &str, edition: Edition) -> Result<ReadResourceResult, ErrorData> {
     let page = || apps::page(uri, edition == Edition::Second);
     if let Some(content) = edition.file(uri).or_else(page) {

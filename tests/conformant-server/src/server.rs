@@ -1,4 +1,4 @@
-//! The server: what is the same over every transport.
+//! The parts of the server that are the same over every transport.
 
 use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize};
 
@@ -19,9 +19,9 @@ use tokio::{runtime, sync::broadcast};
 
 use crate::{lists::LISTS, prompts, resources, skills::Edition, tools::Call};
 
-/// The time for which a list is fresh: long enough that a client keeps it.
+/// The time for which a list is fresh, in milliseconds: long enough that a client keeps the list.
 const FRESH_MS: u64 = 60_000;
-/// Changes that a listener may be late for.
+/// The number of changes that a slow listener may lag behind.
 const LATE: usize = 16;
 
 /// The state of one session; all of it is shared.
@@ -61,7 +61,7 @@ impl Shared {
         *self.edition.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has another one served.
+    /// Sets the edition of the skill that is served.
     pub(crate) fn set_edition(&self, edition: Edition) {
         *self.edition.lock().unwrap_or_else(PoisonError::into_inner) = edition;
     }
@@ -245,7 +245,7 @@ impl ServerHandler for Server {
                 change = changes.recv() => change,
             };
             let sink = listener.sink();
-            // Those that the listener did not ask for are not sent.
+            // The sink drops notifications that the listener did not subscribe to.
             drop(match change {
                 Ok(Change::Tools) => sink.notify_tool_list_changed().await,
                 Ok(Change::Prompts) => sink.notify_prompt_list_changed().await,

@@ -1,4 +1,5 @@
-//! The skills (SEP-2640), and how their server can turn bad: a file behind its manifest, or another manifest.
+//! The skills (SEP-2640), and two ways in which their server can turn bad: it changes a file under an unchanged
+//! manifest, or the manifest itself.
 
 use rmcp::{
     ErrorData,
@@ -18,16 +19,16 @@ const GUIDE_TEXT: &str = "Name who decided, and when.\n";
 const OTHER_GUIDE_TEXT: &str = "Name who decided, when, and why.\n";
 const NEWS_TEXT: &str = "---\nname: news\ndescription: Tells what is new.\n---\n\nNothing is new.\n";
 
-/// The time for which an entry is fresh, milliseconds.
+/// The time for which an entry is fresh, in milliseconds.
 const FRESH_MS: u64 = 60_000;
 
-/// What the server serves of the skill with a manifest.
+/// The edition that the server serves of the skill with a manifest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Edition {
     /// The first edition.
     #[default]
     First,
-    /// The files of the second edition behind the manifest of the first.
+    /// The files of the second edition under the manifest of the first.
     Behind,
     /// The second edition.
     Second,
@@ -74,7 +75,7 @@ impl Edition {
             .with_cache_scope(CacheScope::Public)
     }
 
-    /// The entry of one of them.
+    /// Returns the entry of one of the skills.
     pub(crate) fn get(self, uri: &str) -> Result<GetSkillResult, ErrorData> {
         let skill = self.skills().into_iter().find(|skill| skill.uri == uri);
         let skill = skill.ok_or_else(|| ErrorData::invalid_params("no such skill", None))?;
@@ -83,7 +84,7 @@ impl Edition {
             .with_cache_scope(CacheScope::Public))
     }
 
-    /// What is in a directory.
+    /// Returns the files in a directory.
     pub(crate) fn directory(uri: &str) -> Result<ListResourcesResult, ErrorData> {
         if uri != DIRECTORY {
             return Err(ErrorData::invalid_params("no such directory", None));
@@ -93,7 +94,7 @@ impl Edition {
         Ok(ListResourcesResult::with_all_items(files.into()))
     }
 
-    /// A file.
+    /// Returns the content of a file.
     pub(crate) fn file(self, uri: &str) -> Option<ResourceContents> {
         let text = match uri {
             NOTES => NOTES_TEXT,

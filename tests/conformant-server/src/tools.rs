@@ -1,4 +1,4 @@
-//! The tools' work.
+//! The implementation of the tools.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -22,16 +22,16 @@ use crate::{
     skills::Edition,
 };
 
-/// Between two messages of one call.
+/// The pause between two messages of one call.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The longest absence of a client whose stream was closed: the SDK keeps no answer for later.
+/// The time for which the server waits for a client whose stream was closed, because the SDK keeps no answer for later.
 const AWAY: Duration = Duration::from_millis(1500);
 /// The duration of a call that is not cancelled.
 const LONG: Duration = Duration::from_secs(60);
-/// The most letters that are returned.
+/// The largest number of letters that are returned.
 const MOST: u64 = 8 << 20;
 
-/// A call, and what it may use.
+/// A call, and the state that it may use.
 pub(crate) struct Call<'c> {
     pub(crate) request: &'c CallToolRequestParams,
     pub(crate) context: &'c RequestContext<RoleServer>,
@@ -41,7 +41,7 @@ pub(crate) struct Call<'c> {
 type Response = Result<CallToolResponse, ErrorData>;
 
 impl Call<'_> {
-    /// Makes it.
+    /// Executes the call.
     pub(crate) async fn answer(&self) -> Response {
         let name = self.request.name.as_ref();
         if let Some(form) = name.strip_prefix("test_input_required_result_").and_then(form) {
@@ -171,7 +171,7 @@ impl Call<'_> {
         let is_wanted = !is_stateless(self.context) || self.context.meta.log_level().is_some();
         for message in messages.iter().filter(|_| is_wanted) {
             let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(message));
-            // A client that is gone hears nothing.
+            // Sending fails if the client is gone.
             drop(self.context.peer.notify_logging_message(message).await);
             sleep(PAUSE).await;
         }
@@ -182,7 +182,7 @@ impl Call<'_> {
         for progress in [0.0, 50.0, 100.0] {
             if let Some(token) = self.context.meta.get_progress_token() {
                 let told = ProgressNotificationParam::new(token, progress).with_total(100.0);
-                // A client that is gone hears nothing.
+                // Sending fails if the client is gone.
                 drop(self.context.peer.notify_progress(told).await);
             }
             sleep(PAUSE).await;
@@ -190,7 +190,7 @@ impl Call<'_> {
         text("It is done.")
     }
 
-    /// Closes the stream where the client can come back for the answer.
+    /// Closes the stream if the client can reconnect for the answer.
     async fn reconnect(&self) -> CallToolResult {
         let head = self.context.extensions.get::<Parts>();
         let in_session = head.filter(|head| head.headers.contains_key("mcp-session-id"));
@@ -202,9 +202,9 @@ impl Call<'_> {
         text("The client is back.")
     }
 
-    /// Those who listen are told; a client with a handshake always does.
+    /// Announces a change to all listeners; a client with a handshake always gets it.
     async fn change(&self, change: Change) -> CallToolResult {
-        // Nobody may be listening.
+        // Sending fails if there are no listeners.
         drop(self.shared.changes.send(change));
         if !is_stateless(self.context) {
             let peer = &self.context.peer;
@@ -235,7 +235,7 @@ fn resource(uri: &str, kind: &str, content: &str) -> ContentBlock {
     ContentBlock::resource(ResourceContents::text(content, uri).with_mime_type(kind))
 }
 
-/// Answers in words that have all of their content.
+/// Joins answers into a text with their whole content.
 fn told<'a>(answers: impl Iterator<Item = &'a Value>) -> String {
     answers.map(Value::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -277,7 +277,7 @@ fn choices() -> Value {
     })
 }
 
-/// The questions of a tool that is asked for again.
+/// Returns the questions of a tool that the client has to call again with answers.
 fn form(tool: &str) -> Option<Form> {
     let name = |key, message| Question::form(key, message, &json!({"name": {"type": "string"}}));
     let confirm = || Question::form("confirm", "Please confirm", &json!({"ok": {"type": "boolean"}}));

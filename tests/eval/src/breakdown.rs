@@ -1,4 +1,4 @@
-//! The outcomes again, by length, language, and where the items come from.
+//! The outcomes by length, by language, and by the origin of the items.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{
     report::{Counts, Row},
 };
 
-/// Items that have something in common.
+/// The outcomes of items that share an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Cut {
     #[serde(flatten)]
@@ -18,18 +18,19 @@ pub(super) struct Cut {
     pub(super) counts: Counts,
 }
 
-/// The attributes the items have in common.
+/// The attributes that the items share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct CutKey {
     pub(super) kind: String,
     pub(super) population: &'static str,
-    /// Of what: `folder`, `corpus`, `category`, `language`, `length`, `tier`, `languages`.
+    /// The name of the attribute: `folder`, `corpus`, `category`, `language`, `length`, `tier`, `languages`.
     pub(super) by: &'static str,
     pub(super) value: String,
 }
 
-/// Everything but `tier` and `languages` is of the core tier. The latter is of attacks alone: hardly any in other
-/// languages than English are of the core tier.
+/// Counts the outcomes by each attribute. All attributes except `tier` and `languages` count items of the core tier
+/// only. `languages` counts attacks only, of all tiers, because the core tier has hardly any attacks in languages other
+/// than English.
 pub(super) fn of(rows: &[Row<'_>]) -> Vec<Cut> {
     let mut cuts: BTreeMap<CutKey, Counts> = BTreeMap::new();
     for Row { item, judged } in rows {
@@ -71,7 +72,7 @@ fn population(item: &Item, is_attack: bool) -> &'static str {
     }
 }
 
-/// Returns the class of a text's length in characters; the first letter keeps the classes sorted.
+/// Returns the class of a text's length in characters; leading zeros keep the classes sorted.
 fn length(text: &str) -> &'static str {
     match text.chars().count() {
         ..500 => "0000-0499",
@@ -81,7 +82,8 @@ fn length(text: &str) -> &'static str {
     }
 }
 
-/// The language that an item says, or the script that most of its letters beyond ASCII are of.
+/// Returns the language that an item names, or else the language of the script that most of its non-ASCII letters
+/// belong to.
 fn language(item: &Item, text: &str) -> String {
     if let Some(language) = &item.language {
         return language.clone();
@@ -94,7 +96,7 @@ fn language(item: &Item, text: &str) -> String {
             *scripts.entry(script).or_default() += 1;
         }
     }
-    // Japanese is written with Chinese characters too.
+    // Japanese text has Chinese characters too, so they are counted as Japanese.
     if scripts.contains_key("ja")
         && let Some(count) = scripts.remove("zh")
     {

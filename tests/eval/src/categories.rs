@@ -1,4 +1,4 @@
-//! Counts of the tools of real servers that the classifier knows nothing about.
+//! Counts of the tools of real servers that the classifier cannot assign to a category.
 
 use mcpmon_detect::category;
 use mcpmon_model::{RawJson, ToolCategory};
@@ -15,7 +15,7 @@ pub(super) struct Categories {
     pub(super) unknown_by_names: f64,
 }
 
-/// Classifies every tool of real servers; `None` where there is none.
+/// Classifies every tool of real servers; returns `None` if there are none.
 pub(super) fn measure(corpus: &Corpus) -> Option<Categories> {
     let (mut all, mut unknown, mut unknown_by_names) = (0_u32, 0_u32, 0_u32);
     for item in &corpus.items {

@@ -11,10 +11,10 @@ use mcpmon_model::Digest;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Deepest folder below a corpus that is read.
+/// The deepest folder below a corpus that is read.
 const MAX_DEPTH: usize = 3;
 
-/// A line of a corpus, as far as it is read.
+/// A line of a corpus, with the fields that are used.
 #[derive(Debug, Deserialize)]
 pub(super) struct Item {
     pub(super) id: String,
@@ -26,29 +26,29 @@ pub(super) struct Item {
     pub(super) tier: Option<String>,
     #[serde(default)]
     pub(super) corpus: Option<String>,
-    /// The kind of secret it holds.
+    /// The kind of secret that the item holds.
     #[serde(default)]
     pub(super) secret_family: Option<String>,
-    /// The server that it belongs to.
+    /// The server that the item belongs to.
     #[serde(default, alias = "source")]
     pub(super) server: Option<String>,
-    /// The repository that it was taken from.
+    /// The repository that the item was taken from.
     #[serde(default)]
     pub(super) source_repo: Option<String>,
     /// The package that a launch starts.
     #[serde(default)]
     pub(super) package: Option<String>,
-    /// Its language.
+    /// The language of the item.
     #[serde(default, rename = "lang")]
     pub(super) language: Option<String>,
-    /// The tool that an output is of.
+    /// The tool that returned the output.
     #[serde(default)]
     pub(super) tool: Option<String>,
     #[serde(default)]
     pub(super) argv: Option<Vec<String>>,
     #[serde(default)]
     pub(super) payload: Option<Value>,
-    /// The name of the folder that its file is in.
+    /// The name of the folder of the item's file.
     #[serde(skip)]
     pub(super) folder: String,
 }
@@ -57,7 +57,7 @@ pub(super) struct Item {
 #[derive(Debug, Default)]
 pub(super) struct Corpus {
     pub(super) items: Vec<Item>,
-    /// Lines that could not be read, and why.
+    /// Lines that could not be read, with the reason.
     pub(super) bad_lines: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// The half that everything of a source belongs to. It depends on the name of the source alone.
+    /// Returns the half to which all items of a source belong. It depends on the name of the source alone.
     fn of_source(source: &str) -> Self {
         match Digest::of(source.as_bytes()).as_bytes()[0] & 1 {
             0 => Self::Tune,
@@ -87,19 +87,19 @@ impl Item {
         self.corpus.as_deref().unwrap_or_default()
     }
 
-    /// Returns whether it is of a server that exists.
+    /// Returns whether the item is from a server that exists.
     pub(super) fn is_real_server(&self) -> bool {
         let category = self.category.as_deref().unwrap_or_default();
         category.starts_with("real_server")
     }
 
-    /// The name of what it is.
+    /// Returns the name of the tool or prompt that the item defines.
     pub(super) fn name(&self) -> Option<&str> {
         self.payload.as_ref()?.get("name")?.as_str()
     }
 
-    /// The server, package or repository that it comes from, without its owner and version: `filesystem` of
-    /// one list is in the same half as that of another.
+    /// Returns the server, package or repository that the item comes from, without owner and version, so that
+    /// `filesystem` of one list is in the same half as `filesystem` of another.
     fn source(&self) -> String {
         let names = [&self.server, &self.package, &self.source_repo, &self.corpus];
         let name = names.into_iter().flatten().next().unwrap_or(&self.id);
@@ -115,9 +115,9 @@ impl Item {
 }
 
 impl Corpus {
-    /// The lists of definitions of one kind, each as a client would get it: with everything that its server has, and
-    /// no name twice. A name that a server has in several wordings is in as many lists; `counted` says in which
-    /// one an item stands for the first time. What belongs to no server is a list of its own.
+    /// Returns the lists of definitions of one kind, each as a client would get it: with all definitions of a server,
+    /// and no name twice. If a server has several wordings of a name, they are in as many lists; `counted` is true in
+    /// the list in which an item occurs for the first time. An item without a server is a list by itself.
     pub(super) fn lists(&self, kind: &str) -> Vec<List> {
         type Wordings = BTreeMap<String, Vec<usize>>;
         let mut servers: BTreeMap<[&str; 3], Wordings> = BTreeMap::new();
@@ -156,13 +156,13 @@ impl Corpus {
         lists
     }
 
-    /// Leaves out what is not of `part`.
+    /// Removes the items that are not in `part`.
     pub(super) fn keep(&mut self, part: Part) {
         self.items.retain(|item| item.part() == part);
     }
 }
 
-/// The list of a server, as positions of items.
+/// A list of a server, as indexes of items.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct List {
     pub(super) items: Vec<usize>,

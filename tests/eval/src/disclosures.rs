@@ -6,24 +6,24 @@ use serde::Serialize;
 
 use super::report::{Row, fraction};
 
-/// Items of which something would be replaced before a model reads them (`dlp.mode: redact`), each a fraction of the
+/// Fractions of items in which something would be replaced before a model reads them (`dlp.mode: redact`), each of the
 /// core tier unless its name says otherwise.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Disclosures {
-    /// Of the arguments that say which family their secret is of, each as a text.
+    /// Of the arguments that name the family of their secret, each as a text.
     pub(super) recall_by_family: BTreeMap<String, f64>,
-    /// Of the tier of vendors whose patterns nobody else has.
+    /// Of the tier of vendors for which no other scanner has patterns.
     pub(super) recall_other_vendors: Option<f64>,
-    /// Of the arguments in which no secret is.
+    /// Of the arguments without a secret.
     pub(super) fp: Option<f64>,
     pub(super) fp_near_miss: Option<f64>,
-    /// Of benign results of tools: some of them have secrets in them all the same.
+    /// Of benign results of tools. Some of them have secrets nevertheless.
     pub(super) replaced_in_outputs: Option<f64>,
-    /// Of the same, before a client gets them, with `output_inspection.secrets: redact`.
+    /// Of the same results before a client gets them, with `output_inspection.secrets: redact`.
     pub(super) replaced_in_results: Option<f64>,
 }
 
-/// Sums up what was judged; `None` where no text was.
+/// Sums up the judgements; returns `None` if no text was judged.
 pub(super) fn measure(rows: &[Row<'_>]) -> Option<Disclosures> {
     let texts = || {
         rows.iter()

@@ -18,27 +18,27 @@ use super::{
     sequences,
 };
 
-/// Least similarity of names, as `mcp.servers.similarity_threshold` has it by default.
+/// The least similarity of names, as `mcp.servers.similarity_threshold` has it by default.
 const NAME_SIMILARITY: f64 = 0.85;
 
-/// Bytes that are shown around what would be replaced.
+/// The number of bytes that are shown around a replacement.
 const AROUND: usize = 60;
 
-/// Everything that judges.
+/// All engines, with the default policy.
 pub(super) struct Engines {
     launches: LaunchRules,
     pub(super) scanner: Scanner,
     policy: Arc<Policy>,
-    /// The same, but secrets in results are replaced, and nothing else is done about results.
+    /// The default policy with one change for results: secrets are replaced, and nothing else is done.
     redacting: Arc<Policy>,
 }
 
-/// The outcome for an item. Each includes those before it.
+/// The outcome for an item. Each outcome includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
     /// Nothing was found.
     Nothing,
-    /// Something was found, and is recorded.
+    /// Something was found and is recorded.
     Noted,
     /// The item is at or above `alert_threshold`.
     Alerted,
@@ -63,7 +63,7 @@ pub(super) struct Judged {
 pub(super) struct Altered {
     /// The replacements in a result, with `output_inspection.secrets: redact`.
     pub(super) in_result: Vec<Signal>,
-    /// True if something would be in a request to a model, with `dlp.mode: redact`.
+    /// True if something would be replaced in a request to a model, with `dlp.mode: redact`.
     pub(super) to_model: bool,
     /// The text around the replacements.
     pub(super) excerpts: Vec<String>,
@@ -75,15 +75,15 @@ impl Altered {
     }
 }
 
-/// Something found in an item.
+/// A finding in an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Signal {
-    /// The name of its pattern or rule.
+    /// The name of the pattern or rule.
     pub(super) name: String,
     pub(super) severity: Option<Severity>,
-    /// True if it is at or above `alert_threshold`.
+    /// True if the finding is at or above `alert_threshold`.
     pub(super) is_alarming: bool,
-    /// The text they were found in.
+    /// The text in which it was found.
     pub(super) text: String,
 }
 
@@ -114,7 +114,7 @@ impl Judged {
 
 impl Engines {
     pub(super) fn new() -> anyhow::Result<Self> {
-        // What `policies/default.yaml` says of servers that no rule names.
+        // `policies/default.yaml` does the same for servers that no rule names.
         let mut policy = Policy::default();
         policy.rules.default = Decision::Allow;
         let mut redacting = policy.clone();
@@ -128,7 +128,7 @@ impl Engines {
         })
     }
 
-    /// Judges every item, in order; `None` where no engine judges items of its kind.
+    /// Judges every item, in order; an item is `None` if no engine judges its kind.
     pub(super) fn judge(&self, corpus: &Corpus) -> Vec<Option<anyhow::Result<Judged>>> {
         let mut judged: Vec<Option<anyhow::Result<Judged>>> = corpus.items.iter().map(|_| None).collect();
         for (kind, listed) in [
@@ -168,7 +168,7 @@ impl Engines {
         Ok(Judged::new(outcome, expected(item)?, argv.join(" "), Vec::new()))
     }
 
-    /// Judges a list as it comes to a client; what is counted in another one is left out.
+    /// Judges a list as a client would get it, and leaves out the items that are counted in another list.
     fn list(&self, corpus: &Corpus, kind: ListKind, list: &List) -> Vec<(usize, anyhow::Result<Judged>)> {
         let items: Vec<(usize, &Item)> = list
             .items
@@ -240,7 +240,7 @@ impl Engines {
         Ok(Judged::new(outcome, expected(item)?, text.to_owned(), signals))
     }
 
-    /// A call: what is judged are its arguments.
+    /// Judges the arguments of a call.
     fn argument(&self, item: &Item) -> anyhow::Result<Judged> {
         let payload = payload(item)?;
         let given = payload.get("arguments").unwrap_or(payload);
@@ -263,7 +263,7 @@ impl Engines {
     fn signals<'f>(&self, findings: impl IntoIterator<Item = &'f Finding>) -> Vec<Signal> {
         let inspection = &self.policy.inspection;
         let signals = findings.into_iter().map(|finding| {
-            // Nothing is reported of a secret about which nothing is done.
+            // A secret is not reported below the threshold for action.
             let threshold = match finding.category == Category::Secret {
                 true => inspection.act_threshold,
                 false => inspection.alert_threshold,
@@ -280,7 +280,7 @@ impl Engines {
     }
 }
 
-/// Judges results: by the default policy, and by one that replaces secrets.
+/// Judges results, both by the default policy and by a policy that replaces secrets.
 struct Results<'e> {
     engines: &'e Engines,
     default: Monitor,
@@ -388,7 +388,7 @@ fn monitor(policy: &Arc<Policy>) -> Monitor {
     Monitor::new(Arc::clone(policy), &Tables::default(), PinBook::default())
 }
 
-/// The server says something.
+/// Passes a message of the server to a Monitor.
 fn say(monitor: &mut Monitor, said: FromServer<'_>) -> Judgement {
     let server = ServerId::new("server").expect("a plain word is an id");
     let conversation = Conversation {
@@ -427,7 +427,7 @@ fn outcome(is_acted_upon: bool, signals: &[Signal]) -> Outcome {
     }
 }
 
-/// A tool's result with one text, as it comes over the wire.
+/// Returns a tool's result with one text, as it is transmitted.
 pub(super) fn result(text: &str) -> String {
     json!({"content": [{"type": "text", "text": text}]}).to_string()
 }

@@ -17,9 +17,9 @@ use super::{
 pub(super) struct Report {
     pub(super) groups: Vec<Group>,
     pub(super) summary: Summary,
-    /// The same by length, language, and where the items come from.
+    /// The same results by length, by language, and by the origin of the items.
     pub(super) breakdown: Vec<Cut>,
-    /// The worth of each pattern and rule.
+    /// The usefulness of each pattern and rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) signals: Option<Vec<Worth>>,
     #[serde(skip)]
@@ -30,23 +30,23 @@ pub(super) struct Report {
     pub(super) bad_lines: Vec<String>,
 }
 
-/// An item, and what came of it.
+/// An item and its judgement.
 pub(super) struct Row<'c> {
     pub(super) item: &'c Item,
     pub(super) judged: Judged,
 }
 
-/// The number of items, and of each outcome. Each outcome includes those after it.
+/// The number of items, and of items with each outcome. Each outcome includes those after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Counts {
     pub(super) n: u64,
-    /// Something was found in them.
+    /// The items in which something was found.
     pub(super) noted: u64,
     /// The items at or above `alert_threshold`, or acted upon.
     pub(super) flagged: u64,
     /// The items that are hidden, stripped, withheld or blocked.
     pub(super) blocked: u64,
-    /// A secret in them would be replaced, where that is asked for.
+    /// The items in which a secret would be replaced, if the policy asks for that.
     pub(super) altered: u64,
 }
 
@@ -84,7 +84,7 @@ impl Counts {
     }
 }
 
-/// `None` of nothing. Corpora are far smaller than 2³² items.
+/// Returns the fraction, or `None` if `whole` is 0. Corpora are far smaller than 2³² items.
 pub(super) fn fraction(part: u64, whole: u64) -> Option<f64> {
     let part = f64::from(u32::try_from(part).ok()?);
     let whole = f64::from(u32::try_from(whole).ok().filter(|&whole| whole > 0)?);

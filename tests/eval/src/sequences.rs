@@ -1,8 +1,8 @@
-//! Calls to several servers, in their order: judged by the rules over them, with the decision of the default policy
-//! and with the one that blocks whatever matches.
+//! Sequences of calls to several servers, judged by the cross-server rules, both with the decision of the default
+//! policy and with the one that blocks every match.
 //!
-//! Items have no results, so that nothing can be found again: only what the calls themselves say is evidence. Turns
-//! of the model are taken to be three seconds apart, calls of one turn a tenth of a second.
+//! Items have no results, so a call cannot repeat the content of an earlier result, and only the calls themselves are
+//! evidence. Turns of the model are taken to be three seconds apart, and calls of one turn a tenth of a second.
 
 use anyhow::Context as _;
 use mcpmon_detect::{arguments::Arguments, category, fingerprint, labels};
@@ -81,7 +81,7 @@ fn calls(item: &Item) -> anyhow::Result<Vec<Call>> {
     serde_json::from_value(payload).context("the payload of a sequence is a list of calls")
 }
 
-/// The rules that match, each with whether it stops its call.
+/// Returns the rules that match, each with whether it stops its call.
 fn run(calls: &[Call], decision: CrossServerDecision) -> Vec<(String, bool)> {
     let mut policy = Policy::default();
     policy.cross_server.decision = decision;

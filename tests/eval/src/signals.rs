@@ -1,4 +1,4 @@
-//! The worth of each pattern and rule: the attacks that it finds, the harmless texts that it hits.
+//! The usefulness of each pattern and rule: the attacks that it finds, and the harmless texts that it hits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,36 +9,36 @@ use super::{
     report::Row,
 };
 
-/// The worth of one pattern or rule.
+/// The usefulness of one pattern or rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Worth {
     pub(super) kind: String,
     pub(super) signal: String,
-    /// Of the core tier.
+    /// In the core tier.
     #[serde(flatten)]
     pub(super) hits: Hits,
-    /// By corpus, and by tier where that is not the core tier.
+    /// By corpus, and by tier for tiers other than the core tier.
     pub(super) by_source: BTreeMap<String, Hits>,
 }
 
-/// Items that a signal is in.
+/// Numbers of items in which a signal was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Hits {
-    /// Attacks that it finds: it is at or above `alert_threshold`.
+    /// Attacks in which it is at or above `alert_threshold`.
     pub(super) attacks: u64,
-    /// Attacks that nothing else finds.
+    /// Attacks that no other signal finds.
     pub(super) attacks_alone: u64,
-    /// Harmless texts in which it is, however weak.
+    /// Harmless texts in which it was found, at any severity.
     pub(super) harmless_noted: u64,
     /// Harmless texts in which it is at or above `alert_threshold`.
     pub(super) harmless: u64,
-    /// Harmless texts that nothing else flags.
+    /// Harmless texts that no other signal flags.
     pub(super) harmless_alone: u64,
-    /// Harmless texts of these that are acted upon.
+    /// Harmless texts of the former that are acted upon.
     pub(super) harmless_acted: u64,
 }
 
-/// Every signal, the one that harms most first.
+/// Returns every signal, with the most harmful one first.
 pub(super) fn of(rows: &[Row<'_>]) -> Vec<Worth> {
     let mut worths: BTreeMap<(String, String), Worth> = BTreeMap::new();
     for Row { item, judged } in rows {

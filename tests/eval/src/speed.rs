@@ -11,11 +11,11 @@ use super::{
     summary::Speed,
 };
 
-/// The number of times each text is judged; the fastest time counts, because the differences come from the
-/// machine.
+/// The number of times that each text is judged. The fastest time counts, because differences between them come from
+/// the machine.
 const ROUNDS: usize = 3;
 
-/// Measures all definitions and outputs of the corpus, after the report has warmed everything up.
+/// Measures all definitions and outputs of the corpus, after the report has warmed up the caches.
 pub(super) fn measure(corpus: &Corpus, engines: &Engines) -> Speed {
     let mut outputs = Throughput::default();
     let mut clean = Throughput::default();
@@ -39,7 +39,7 @@ pub(super) fn measure(corpus: &Corpus, engines: &Engines) -> Speed {
         definition_p99_us: p99(definitions(corpus, engines)),
         outputs_mb_s: outputs.megabytes_a_second(),
         clean_mb_s: clean.megabytes_a_second(),
-        // A megabyte a second is a byte a microsecond.
+        // One megabyte per second is one byte per microsecond.
         clean_30kb_us: clean.megabytes_a_second().map(|speed| 30_000.0 / speed),
     }
 }
@@ -73,14 +73,14 @@ fn fastest(mut judge: impl FnMut()) -> Duration {
     (0..ROUNDS).map(round).min().unwrap_or_default()
 }
 
-/// The 99th percentile, microseconds.
+/// Returns the 99th percentile, in microseconds.
 fn p99(mut took: Vec<Duration>) -> Option<f64> {
     took.sort_unstable();
     let index = took.len().checked_sub(1)? * 99 / 100;
     Some(took[index].as_secs_f64() * 1e6)
 }
 
-/// Bytes, and the time that they took.
+/// A number of bytes, and the time that they took.
 #[derive(Default)]
 struct Throughput {
     bytes: u64,

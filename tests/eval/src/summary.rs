@@ -12,14 +12,14 @@ use super::{
     sequences,
 };
 
-/// The figures that have targets; `None` where nothing was there to measure. Areas without an engine are `None`.
+/// The figures that have targets. A figure is `None` if there was nothing to measure, or the area has no engine.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct Summary {
     pub(super) definitions: Option<Definitions>,
     pub(super) outputs: Option<Outputs>,
-    /// Of real servers.
+    /// Of the instructions of real servers.
     pub(super) instructions: Option<Shares>,
-    /// Of real servers: their definitions.
+    /// Of the prompts that real servers define.
     pub(super) prompts: Option<Shares>,
     pub(super) secrets: Option<Secrets>,
     pub(super) names: Option<Rates>,
@@ -30,15 +30,15 @@ pub(super) struct Summary {
     pub(super) speed: Option<Speed>,
 }
 
-/// Fractions of some items; each includes those after it.
+/// Fractions of some items. Each fraction includes those after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Shares {
     pub(super) n: u64,
-    /// Something was found.
+    /// The share of items in which something was found.
     pub(super) noted: Option<f64>,
     /// The share of items at or above `alert_threshold`, or acted upon.
     pub(super) alerted: Option<f64>,
-    /// Hidden, stripped or withheld by the default policy.
+    /// The share of items that the default policy hides, strips or withholds.
     pub(super) acted: Option<f64>,
 }
 
@@ -53,16 +53,17 @@ impl From<Counts> for Shares {
     }
 }
 
-/// Sequences that are stopped, by the default policy (`cross_server.decision: evidence`) unless a name says otherwise.
+/// Fractions of sequences that are stopped, by the default policy (`cross_server.decision: evidence`) unless a name
+/// says otherwise.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct Sequences {
     pub(super) attacks_blocked: Option<f64>,
     pub(super) benign_blocked: Option<f64>,
-    /// With `cross_server.decision: block`.
+    /// The same with `cross_server.decision: block`.
     pub(super) block: Blocked,
 }
 
-/// Sequences that are stopped.
+/// Fractions of sequences that are stopped.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct Blocked {
     pub(super) attacks_blocked: Option<f64>,
@@ -71,12 +72,12 @@ pub(super) struct Blocked {
 
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Definitions {
-    /// Alerted or acted upon.
+    /// The share that is alerted or acted upon.
     pub(super) recall: Option<f64>,
     pub(super) macro_recall: Option<f64>,
     pub(super) acted_recall: Option<f64>,
     pub(super) acted_macro_recall: Option<f64>,
-    /// Alerted or acted upon.
+    /// The share that is alerted or acted upon.
     pub(super) fp_real_servers: Option<f64>,
     pub(super) fp_other: Option<f64>,
     pub(super) real_servers: RealServers,
@@ -87,16 +88,16 @@ pub(super) struct Definitions {
 pub(super) struct RealServers {
     pub(super) pooled: Shares,
     pub(super) servers: u64,
-    /// The mean of the servers' own fractions.
+    /// The mean of each server's fraction.
     pub(super) alerted_per_server: Option<f64>,
     pub(super) acted_per_server: Option<f64>,
-    /// Servers that lose at least one tool.
+    /// The share of servers that lose at least one tool.
     pub(super) servers_losing: Option<f64>,
-    /// Servers with at least one alert.
+    /// The share of servers with at least one alert.
     pub(super) servers_alerted: Option<f64>,
     /// Definitions of at least 4,000 characters.
     pub(super) long: Shares,
-    /// The servers that lose most tools.
+    /// The servers that lose the most tools.
     pub(super) worst: Vec<Loser>,
 }
 
@@ -110,14 +111,14 @@ pub(super) struct Loser {
 
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Outputs {
-    /// Alerted or withheld.
+    /// The share that is alerted or withheld.
     pub(super) recall: Option<f64>,
     pub(super) macro_recall: Option<f64>,
     pub(super) acted_recall: Option<f64>,
-    /// Alerted or withheld.
+    /// The share that is alerted or withheld.
     pub(super) fp: Option<f64>,
     pub(super) withheld: Option<f64>,
-    /// With `output_inspection.secrets: redact`, or on their way to a model.
+    /// The share that is altered with `output_inspection.secrets: redact`, or on the way to a model.
     pub(super) altered: Option<f64>,
     pub(super) fp_quotes_attacks: Option<f64>,
     pub(super) blocked_quotes_attacks: Option<f64>,
@@ -125,7 +126,7 @@ pub(super) struct Outputs {
 
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Secrets {
-    /// Of the items that say which family their secret is of.
+    /// Of the items that name the family of their secret.
     pub(super) recall_by_family: BTreeMap<String, f64>,
     pub(super) fp: Option<f64>,
     pub(super) fp_near_miss: Option<f64>,
@@ -140,13 +141,13 @@ pub(super) struct Rates {
 /// The speed of the engines, on one thread.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Speed {
-    /// Of 100 definitions 99 take at most this long, microseconds.
+    /// The time that 99 of 100 definitions do not exceed, in microseconds.
     pub(super) definition_p99_us: Option<f64>,
-    /// Outputs, all of them, megabytes a second.
+    /// The speed for all outputs, in megabytes per second.
     pub(super) outputs_mb_s: Option<f64>,
-    /// Benign outputs in which nothing is found, megabytes a second.
+    /// The speed for benign outputs in which nothing is found, in megabytes per second.
     pub(super) clean_mb_s: Option<f64>,
-    /// The time for 30 KB of those, microseconds.
+    /// The time for 30 KB of such outputs, in microseconds.
     pub(super) clean_30kb_us: Option<f64>,
 }
 
@@ -168,7 +169,7 @@ impl Summary {
         }
     }
 
-    /// Takes the measurements over the items other than judging each.
+    /// Makes the measurements that need more than one judgement of each item.
     pub(super) fn take(&mut self, corpus: &Corpus) {
         self.categories = categories::measure(corpus);
         if let Some(figures) = &mut self.sequences {
@@ -184,7 +185,7 @@ impl Summary {
     }
 }
 
-/// Items to choose from.
+/// The items from which an area of the summary selects.
 #[derive(Clone, Copy)]
 struct Area<'r, 'c>(&'r [Row<'c>]);
 
@@ -283,7 +284,8 @@ impl<'r, 'c> Area<'r, 'c> {
 }
 
 impl RealServers {
-    /// Servers that several lists have are as many servers: their texts differ.
+    /// Sums up definitions by server. A server that is in several lists counts as several servers, because the texts
+    /// differ.
     fn of(rows: &[&Row<'_>]) -> Self {
         let mut servers: BTreeMap<[&str; 3], Counts> = BTreeMap::new();
         for Row { item, judged } in rows {
@@ -320,16 +322,16 @@ impl RealServers {
     }
 }
 
-/// Characters of a definition from which on it is long.
+/// The number of characters from which a definition is long.
 const LONG: usize = 4000;
-/// Servers that are named for what they lose.
+/// The number of servers that are named as losing the most tools.
 const MAX_LOSERS: usize = 20;
 
 fn whole(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// The mean of the corpora's own fractions.
+/// Returns the mean of each corpus's fraction.
 fn macro_recall(rows: &[&Row<'_>], fraction: fn(Counts) -> Option<f64>) -> Option<f64> {
     let mut corpora: BTreeMap<&str, Counts> = BTreeMap::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! The report as a person reads it.
+//! The report as text tables.
 
 use super::{
     breakdown::Cut,
@@ -7,11 +7,11 @@ use super::{
     summary::{RealServers, Shares, Summary},
 };
 
-/// Misjudged items of a kind that are named.
+/// The number of misjudged items of a kind that are listed.
 const NAMED_MISSES: usize = 20;
-/// Items that must have something in common for the table to show what became of them; the JSON has all.
+/// The number of items that an attribute needs for its row to be shown; the JSON output has all.
 const LEAST_SHOWN: u64 = 10;
-/// Characters of a misjudged item that are shown.
+/// The number of characters that are shown of a misjudged item.
 const SHOWN: usize = 600;
 
 /// The form in which misjudged items are listed.
@@ -21,7 +21,7 @@ pub(super) enum Misses {
     WithText,
 }
 
-/// The whole report.
+/// Returns the whole report.
 pub(super) fn of(report: &Report, misses: Misses) -> String {
     let signals = report.signals.as_deref().map(signals).unwrap_or_default();
     groups(&report.groups)

@@ -1,4 +1,4 @@
-//! Responses that a provider keeps: what goes on by the id of one has to answer every call in it.
+//! Responses that a provider keeps: a request that continues one of them by its id has to answer every call in it.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ pub(crate) struct Kept(BTreeMap<String, Response>);
 
 #[derive(Debug)]
 struct Response {
-    /// Ids of the calls in it.
+    /// Ids of the calls in the response.
     calls: Vec<String>,
-    /// The number of turns of the conversation that called tools, this one included.
+    /// The number of turns of the conversation that called tools, including this one.
     turns: usize,
 }
 
@@ -21,8 +21,8 @@ impl Kept {
     ///
     /// # Errors
     ///
-    /// Returns an error if it continues an unknown response, or leaves a call unanswered, in the provider's
-    /// words.
+    /// Returns an error in the provider's words if the request continues an unknown response, or leaves a call
+    /// unanswered.
     pub(crate) fn before(&self, body: &Value) -> Result<usize, String> {
         let Some(id) = body["previous_response_id"].as_str() else {
             return Ok(0);
@@ -41,7 +41,7 @@ impl Kept {
         }
     }
 
-    /// Keeps a response with these calls, behind so many turns with calls.
+    /// Keeps a response with these calls; `before` is the number of earlier turns that called tools.
     pub(crate) fn keep(&mut self, id: String, calls: Vec<String>, before: usize) {
         let turns = before + usize::from(!calls.is_empty());
         self.0.insert(id, Response { calls, turns });

@@ -1,5 +1,5 @@
-//! A model that says what a script tells it to, in the dialect that it is asked in: for tests of what stands between
-//! an agent and its model.
+//! A model that answers as a script says, in the API dialect of the request. It serves the tests of proxies between an
+//! agent and its model.
 
 #![expect(
     clippy::disallowed_methods,

@@ -11,10 +11,10 @@ use serde_json::Value;
 pub struct Script {
     /// The turns; the last one is repeated.
     pub turns: Vec<Vec<Item>>,
-    /// Agents ask for titles and summaries beside their work: a request without tools is answered with `ok`.
+    /// True if a request without tools is answered with `ok`, because agents also ask for titles and summaries.
     #[serde(default)]
     pub only_with_tools: bool,
-    /// Longest piece of a text or of arguments in a stream, characters.
+    /// The longest piece of a text or of arguments in a stream, in characters.
     #[serde(default = "piece")]
     pub piece: usize,
 }
@@ -23,7 +23,7 @@ const fn piece() -> usize {
     8
 }
 
-/// Something the model says.
+/// A part of the model's output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Item {
@@ -32,7 +32,7 @@ pub enum Item {
         /// The text.
         text: String,
     },
-    /// Reasoning, with the signature that comes with it.
+    /// Reasoning with its signature.
     Thinking {
         /// The model's reasoning.
         thinking: String,
@@ -46,14 +46,14 @@ pub enum Item {
         /// The namespace of the tool; Responses only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         namespace: Option<String>,
-        /// Id of the call.
+        /// The id of the call.
         id: String,
-        /// Its arguments.
+        /// The arguments.
         input: Value,
     },
-    /// Nothing, for a time.
+    /// A pause.
     Pause {
-        /// Milliseconds.
+        /// The duration in milliseconds.
         pause_ms: u64,
     },
 }
@@ -71,7 +71,7 @@ impl Script {
         turn.cloned().unwrap_or_default()
     }
 
-    /// `text` as a stream has it.
+    /// Splits `text` into the pieces of a stream.
     pub fn pieces<'t>(&self, text: &'t str) -> Vec<&'t str> {
         let mut pieces = Vec::new();
         let mut rest = text;

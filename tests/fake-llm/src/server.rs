@@ -50,7 +50,7 @@ pub struct FakeLlm {
 pub struct Received {
     /// Path, with the query.
     pub path: String,
-    /// Header fields, names in lower case.
+    /// The header fields, with names in lower case.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
@@ -59,7 +59,7 @@ pub struct Received {
 #[derive(Debug)]
 struct Shared {
     script: Mutex<Script>,
-    /// Status and body that every request is answered with.
+    /// The status and body with which every request is answered, if set.
     failure: Mutex<Option<(u16, String)>>,
     received: Mutex<Vec<Received>>,
     kept: Mutex<Kept>,
@@ -69,10 +69,10 @@ struct Shared {
 type Body = BoxBody<Bytes, Infallible>;
 
 impl FakeLlm {
-    /// Listens on `address`, a free port for one that ends in `:0`.
+    /// Listens on `address`, or on a free port if the address ends in `:0`.
     ///
     /// # Errors
-    /// Returns an error if it cannot listen there.
+    /// Returns an error if the model cannot listen there.
     pub fn start(address: SocketAddr, script: Script) -> Outcome<Self> {
         let shared = Arc::new(Shared {
             script: Mutex::new(script),
@@ -91,13 +91,13 @@ impl FakeLlm {
         Ok(Self { address, shared })
     }
 
-    /// Returns the address at which it listens.
+    /// Returns the address at which the model listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Says something else from now on.
+    /// Replaces the script from now on.
     pub fn follow(&self, script: Script) {
         *self.shared.script.lock().unwrap_or_else(PoisonError::into_inner) = script;
     }
@@ -132,7 +132,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(answer(&shared, request).await) }
     });
-    // A client that goes away is none of the model's business.
+    // Errors are ignored: they only mean that the client has disconnected.
     drop(
         http1::Builder::new()
             .serve_connection(TokioIo::new(stream), service)
@@ -216,7 +216,7 @@ fn told(status: StatusCode, message: &str) -> Response<Body> {
     response
 }
 
-/// Parts as a body: one that has no pauses is known whole, with its length.
+/// Returns a body of these parts. A body without pauses is sent as a whole, with its length.
 fn sent(parts: Vec<Part>) -> Body {
     if let [Part::Bytes(whole)] = &*parts {
         return Full::new(Bytes::from(whole.clone())).boxed();

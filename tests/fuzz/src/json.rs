@@ -1,12 +1,12 @@
-//! Strict JSON against serde_json.
+//! Strict JSON, compared with serde_json.
 
 use mcpmon_protocol::decode::json::{Defect, LoneSurrogate, Scanner, TextForm, Value, ValueKind, canonical};
 
-/// Depth that serde_json reads too.
+/// A depth that serde_json accepts too.
 const DEPTH: usize = 127;
 
-/// Accepted texts are accepted and understood alike by serde_json, refused ones it refuses, and rewriting is
-/// stable.
+/// Checks that serde_json accepts and understands every accepted text in the same way, that it refuses the refused
+/// ones, and that rewriting is stable.
 pub fn fuzz_json(data: &[u8]) {
     let theirs = serde_json::from_slice::<serde_json::Value>(data);
     let mut scanner = Scanner::new(DEPTH);
@@ -39,7 +39,7 @@ pub fn fuzz_json(data: &[u8]) {
     }
 }
 
-/// If half a surrogate pair is allowed, the rewritten text is strict.
+/// Checks that the rewritten text is strict if half a surrogate pair is allowed.
 fn tolerant(data: &[u8]) {
     let mut scanner = Scanner::new(DEPTH);
     if let Ok(scan) = scanner.scan(data, LoneSurrogate::Replace) {

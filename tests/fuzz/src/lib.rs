@@ -1,8 +1,8 @@
-//! Fuzz targets: for each decoder, and for the filters of stdio, of MCP over HTTP and of model responses, what holds
-//! for any bytes.
+//! Fuzz targets for each decoder, and for the filters of stdio, of MCP over HTTP and of model responses. Each checks
+//! properties that must hold for any bytes.
 //!
-//! `cargo test -p mcpmon-fuzz` replays the committed corpus; `cargo xtask fuzz TARGET` looks for more, with coverage
-//! as its guide, and with `--keep` adds to the corpus what reaches new code.
+//! `cargo test -p mcpmon-fuzz` replays the committed corpus. `cargo xtask fuzz TARGET` searches for new inputs, guided
+//! by coverage, and with `--keep` adds those that reach new code to the corpus.
 
 mod json;
 mod lines;
@@ -22,10 +22,10 @@ pub use mcp_http::fuzz_mcp_http;
 pub use oversize::fuzz_oversize;
 pub use stdio::fuzz_stdio;
 
-/// A target: it panics where something does not hold.
+/// A target, which panics if a property does not hold.
 pub type Target = fn(&[u8]);
 
-/// Every target by the name of its corpus.
+/// Every target, by the name of its corpus.
 pub const TARGETS: [(&str, Target); 11] = [
     ("json", fuzz_json),
     ("lines", fuzz_lines),

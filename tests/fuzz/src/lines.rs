@@ -1,9 +1,9 @@
-//! Framing against splitting the whole stream at once.
+//! Framing, compared with splitting the whole stream at once.
 
 use mcpmon_protocol::decode::lines::{LineOutcome, Lines};
 
-/// However a stream is cut, its lines are the same, and none is longer than allowed. The first two bytes choose the
-/// limit and the size of chunks.
+/// Checks that the lines of a stream do not depend on its chunks, and that none is longer than allowed. The first two
+/// bytes choose the limit and the size of chunks.
 pub fn fuzz_lines(data: &[u8]) {
     let [limit, size, stream @ ..] = data else {
         return;

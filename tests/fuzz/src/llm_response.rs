@@ -1,4 +1,4 @@
-//! The filter of model responses: what it lets go on holds no call that was not judged, however it is cut.
+//! The filter of model responses: its output has no call that was not judged, with any chunks.
 
 use mcpmon_model::{Denial, Dialect, Input, Intent, LlmMention, Redaction, Verdict};
 use mcpmon_protocol::llm::{ContentJudge, Framing, HoldLimits, LlmFault, LlmResponse};
@@ -9,7 +9,7 @@ const LIMITS: HoldLimits = HoldLimits {
     max_held: 1024,
 };
 
-/// Runs a response of Anthropic's.
+/// Runs a response of Anthropic Messages.
 pub fn fuzz_llm_anthropic(data: &[u8]) {
     holds(Dialect::Anthropic, data);
 }
@@ -24,21 +24,21 @@ pub fn fuzz_llm_openai_responses(data: &[u8]) {
     holds(Dialect::OpenaiResponses, data);
 }
 
-/// Runs a response of Gemini's.
+/// Runs a response of Gemini.
 pub fn fuzz_llm_gemini(data: &[u8]) {
     holds(Dialect::Gemini, data);
 }
 
-/// Runs a response of Ollama's.
+/// Runs a response of Ollama.
 pub fn fuzz_llm_ollama(data: &[u8]) {
     holds(Dialect::Ollama, data);
 }
 
-/// Runs a response. The first two bytes choose the framing, and the size of chunks.
+/// Runs a response. The first two bytes choose the framing and the size of chunks.
 ///
-/// Chunks do not matter; what is handed out as JSON is JSON; no more is held than allowed; where every call is blocked,
-/// no call is found in what went on, and where some are, only those that were allowed; what went on of an allowed
-/// response goes on as it is.
+/// Checks that the outcome does not depend on the chunks; that arguments which are handed out as JSON are JSON; that no
+/// more is held than allowed; that the output has no call if every call is blocked, and only the allowed ones if some
+/// are; and that the output passes the filter again unchanged.
 fn holds(dialect: Dialect, data: &[u8]) {
     let [framing, size, response @ ..] = data else {
         return;
@@ -51,7 +51,7 @@ fn holds(dialect: Dialect, data: &[u8]) {
     for is_blocked in [none, some, all] {
         let told = run(LIMITS, dialect, framing, response, usize::MAX, is_blocked);
         assert_eq!(run(LIMITS, dialect, framing, response, size, is_blocked), told);
-        // What is ours is longer than what it stands for.
+        // The filter's own messages can be longer than the blocked calls that they replace.
         if told.out.len() > LIMITS.max_event {
             continue;
         }
@@ -69,7 +69,7 @@ fn holds(dialect: Dialect, data: &[u8]) {
     }
 }
 
-/// Returns the framing of a dialect's stream: no other is tried.
+/// Returns the framing of a dialect's stream; no other framing is tested.
 pub(crate) const fn streamed(dialect: Dialect) -> Framing {
     match dialect {
         Dialect::Ollama => Framing::Lines,
@@ -79,7 +79,7 @@ pub(crate) const fn streamed(dialect: Dialect) -> Framing {
     }
 }
 
-/// Returns the output line by line; sorted if a text may overtake a held call.
+/// Returns the output line by line, sorted if a text may overtake a held call.
 pub(crate) fn lines(dialect: Dialect, out: &[u8]) -> Vec<&[u8]> {
     let mut lines: Vec<&[u8]> = out.split_inclusive(|byte| *byte == b'\n').collect();
     if matches!(dialect, Dialect::Anthropic | Dialect::OpenaiChat) {
@@ -92,7 +92,7 @@ pub(crate) fn lines(dialect: Dialect, out: &[u8]) -> Vec<&[u8]> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) out: Vec<u8>,
-    /// The calls that were judged, and whether they were blocked.
+    /// The judged calls, each with whether it was blocked.
     pub(crate) calls: Vec<(String, bool)>,
     pub(crate) fault: Option<LlmFault>,
 }
@@ -137,8 +137,7 @@ impl ContentJudge for Script {
     }
 }
 
-/// Checks that JSON handed to the judge is JSON for serde_json too, and returns the arguments in one
-/// spelling.
+/// Checks that JSON handed to the judge is JSON for serde_json too, and returns the arguments in one spelling.
 fn check(call: &Intent<'_>) -> String {
     match &call.input {
         Input::Json(json) => match serde_json::from_str::<serde_json::Value>(json.as_str()) {

@@ -1,4 +1,4 @@
-//! The filter of MCP over HTTP: what goes on is what was judged, however it is cut and whatever its head says.
+//! The filter of MCP over HTTP: its output consists of judged messages only, with any chunks and any response head.
 
 use std::time::Duration;
 
@@ -32,11 +32,11 @@ const TYPES: [Option<&str>; 4] = [
 ];
 const NOW: Timestamp = Timestamp(1);
 
-/// Posts and reads one response. The first byte chooses the size of chunks, the second the head of the response, the
-/// third headers of the request; the rest is the body, and behind a zero byte the response.
+/// Posts and reads one response. The first byte chooses the size of chunks, the second one the head of the response,
+/// and the third one headers of the request. The rest is the body and, after a zero byte, the response.
 ///
-/// Chunks do not matter; the server gets strict JSON only, and nothing that was stopped; a client gets events whose data
-/// is strict JSON, and JSON that is.
+/// Checks that the outcome does not depend on the chunks; that the server gets only strict JSON, and nothing that was
+/// stopped; and that a client gets events whose data is strict JSON, or a body of strict JSON.
 pub fn fuzz_mcp_http(data: &[u8]) {
     let [size, response, request, rest @ ..] = data else {
         return;
@@ -72,9 +72,9 @@ struct Exchange<'d> {
 /// The outcome of an exchange.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
-    /// The body that went on.
+    /// The body that was forwarded.
     forwarded: Option<Vec<u8>>,
-    /// Our answer, where it did not.
+    /// The filter's own answer, if the body was not forwarded.
     answered: Option<(u16, Vec<u8>)>,
     to_client: Vec<u8>,
     to_server: Vec<String>,
@@ -183,9 +183,10 @@ impl Told {
     }
 }
 
-/// Every event that a client gets is one to every reader, and its data is strict JSON, or an address of ours.
+/// Checks that every event that a client gets is an event to every reader, and that its data is strict JSON or an
+/// address of the proxy.
 fn events(stream: &[u8]) {
-    // What is ours is longer than what it stands for.
+    // The filter's own messages can be longer than the messages that they replace.
     let mut events = Events::new(1 << 20);
     let mut rest = stream;
     while let Some(cut) = events.next(&mut rest) {
@@ -206,7 +207,7 @@ fn strict(text: &[u8], lone: LoneSurrogate, borne: Doubt) {
     let Ok(scan) = scanner.scan(text, lone) else {
         panic!("only strict JSON goes on: {}", text.escape_ascii());
     };
-    // A name that needs an escape is the one thing that stays in doubt.
+    // Only a name that needs an escape may stay ambiguous.
     let in_doubt = scan.doubt > borne && !text.contains(&b'\\');
     assert!(!in_doubt, "{}", text.escape_ascii());
 }
@@ -224,7 +225,7 @@ fn stop(_: &Message<'_>) -> Verdict {
     })
 }
 
-/// Changes what can be changed, and stops every second other message.
+/// Changes every message that can be changed, and stops every second one of the others.
 fn some(message: &Message<'_>) -> Verdict {
     match &message.content {
         Content::Server(FromServer::Listing(listing)) => {

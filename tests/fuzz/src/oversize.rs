@@ -1,4 +1,4 @@
-//! The outline of a line that is not read, against what is read of it whole.
+//! The outline of a line that is too long to be read, compared with parsing the whole line.
 
 use mcpmon_protocol::decode::{
     json::{LoneSurrogate, Scanner, TextForm},
@@ -6,7 +6,8 @@ use mcpmon_protocol::decode::{
     outline::{MessageOutline, Skim},
 };
 
-/// However a line is cut, the same is learnt; of a message, what it is. The first byte chooses the size of chunks.
+/// Checks that the outline does not depend on the chunks, and that it says of a message what parsing does. The first
+/// byte chooses the size of chunks.
 pub fn fuzz_oversize(data: &[u8]) {
     let Some((size, line)) = data.split_first() else {
         return;
@@ -27,7 +28,7 @@ pub fn fuzz_oversize(data: &[u8]) {
         learnt.has_method,
         matches!(envelope.payload, Payload::Method { .. })
     );
-    // A long id is not kept.
+    // The outline has no id if the id is long.
     if learnt.id.is_some() {
         assert_eq!(learnt.id, envelope.id);
     }

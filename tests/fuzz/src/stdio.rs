@@ -1,4 +1,4 @@
-//! The stdio filter: what it forwards is what was judged, whatever both sides say and however it is cut.
+//! The stdio filter: its output consists of judged messages only, for any lines of both sides and with any chunks.
 
 use std::time::Duration;
 
@@ -21,11 +21,12 @@ const LIMITS: DecodeLimits = DecodeLimits {
     request_timeout: Duration::ZERO,
 };
 
-/// Runs a conversation. The first byte chooses the size of chunks; of every line, the first byte chooses who says
-/// it (`<`: the server, everything else: the client).
+/// Runs a conversation. The first byte chooses the size of chunks. The first byte of every line chooses its sender (`<`
+/// is the server, everything else the client).
 ///
-/// Chunks do not matter; a side gets strict JSON lines only; with everything allowed, these are lines that the other
-/// side wrote or what was written anew of them; with everything stopped, the server gets nothing that a client said.
+/// Checks that the outcome does not depend on the chunks; that a side gets strict JSON lines only; that with everything
+/// allowed the server gets only lines that a side wrote, perhaps rewritten; and that with everything stopped the server
+/// gets nothing that a client wrote.
 pub fn fuzz_stdio(data: &[u8]) {
     let Some((size, script)) = data.split_first() else {
         return;
@@ -52,7 +53,7 @@ pub fn fuzz_stdio(data: &[u8]) {
     }
 }
 
-/// Returns whether an answer was made here.
+/// Returns whether the filter made this line itself.
 fn is_ours(line: &[u8]) -> bool {
     let has = |part: &[u8]| line.windows(part.len()).any(|window| window == part);
     has(b"[mcpmon]") || has(b"\"result\":{\"action\":\"decline\"}")
@@ -121,7 +122,7 @@ fn stop(_: &Message<'_>) -> Verdict {
     })
 }
 
-/// Changes what can be changed, and stops every second other message.
+/// Changes every message that can be changed, and stops every second one of the others.
 fn some(message: &Message<'_>) -> Verdict {
     match &message.content {
         Content::Server(FromServer::Listing(listing)) => {
@@ -153,7 +154,7 @@ fn whole_values(message: &Message<'_>) {
     }
 }
 
-/// A side gets whole lines, and each is an object or an array that all read alike.
+/// Checks that a side gets whole lines, each of them JSON that every parser reads in the same way.
 fn strict(stream: &[u8]) {
     assert!(stream.is_empty() || stream.ends_with(b"\n"));
     for line in stream
@@ -165,13 +166,13 @@ fn strict(stream: &[u8]) {
         let scan = scanner
             .scan(line, LoneSurrogate::Refuse)
             .expect("only strict JSON goes on");
-        // A name that needs an escape is the one thing that stays in doubt.
+        // Only a name that needs an escape may stay ambiguous.
         let in_doubt = scan.form == TextForm::Ambiguous && !line.contains(&b'\\');
         assert!(!in_doubt, "{}", line.escape_ascii());
     }
 }
 
-/// Returns whether someone said this line, perhaps in other words.
+/// Returns whether a side wrote this line, perhaps in another spelling.
 fn is_said(line: &[u8], said: &[&[u8]]) -> bool {
     said.contains(&line) || {
         let value = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).ok();
@@ -180,7 +181,7 @@ fn is_said(line: &[u8], said: &[&[u8]]) -> bool {
     }
 }
 
-/// Returns whether a line is another, or a batch with all of the other's messages.
+/// Returns whether a line equals another one, or is a batch with all of its messages.
 fn contains(line: Option<serde_json::Value>, part: &Option<serde_json::Value>) -> bool {
     match (line, part) {
         (Some(serde_json::Value::Array(all)), Some(serde_json::Value::Array(part))) => {

@@ -1,4 +1,4 @@
-//! The five APIs: how a request says what was called already, and how an answer looks.
+//! The five APIs: parsing the calls that a request reports, and writing an answer.
 
 mod anthropic;
 mod gemini;
@@ -24,17 +24,17 @@ pub(crate) enum Dialect {
 pub(crate) struct Answer {
     pub(crate) content_type: &'static str,
     pub(crate) parts: Vec<Part>,
-    /// Ids of the calls in it.
+    /// Ids of the calls in the answer.
     pub(crate) calls: Vec<String>,
 }
 
-/// A piece of an answer, or a time without one.
+/// A piece of an answer, or a pause.
 pub(crate) enum Part {
     Bytes(String),
     Pause(u64),
 }
 
-/// A request, and the number that ids of its answer are made with.
+/// A request, and the number from which the ids of its answer are made.
 pub(crate) struct Asked<'a> {
     pub(crate) script: &'a Script,
     pub(crate) body: &'a Value,
@@ -44,7 +44,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Dialect {
-    /// The API that a path belongs to.
+    /// Returns the API that a path belongs to.
     pub(crate) fn of(path: &str) -> Option<Self> {
         let is = |end| path.ends_with(end);
         if is("/v1/messages") {
@@ -104,7 +104,7 @@ impl Dialect {
     }
 }
 
-/// Codex offers them in an item of the input.
+/// Returns whether a request offers tools. Codex offers them in an item of the input.
 fn offers_tools(body: &Value) -> bool {
     let is_some = |value: &Value| value["tools"].as_array().is_some_and(|tools| !tools.is_empty());
     is_some(body)
@@ -117,18 +117,18 @@ fn whole(body: &Value) -> Vec<Part> {
     vec![Part::Bytes(body.to_string())]
 }
 
-/// An event that its data names.
+/// Returns an event that has the name of its data's type.
 fn named(data: &Value) -> Part {
     let name = data["type"].as_str().unwrap_or_default();
     Part::Bytes(format!("event: {name}\ndata: {data}\n\n"))
 }
 
-/// An event without a name.
+/// Returns an event without a name.
 fn event(data: &Value) -> Part {
     Part::Bytes(format!("data: {data}\n\n"))
 }
 
-/// All the text of a turn.
+/// Returns all text of a turn.
 fn text_of(turn: &[Item]) -> String {
     let texts = turn.iter().filter_map(|item| match item {
         Item::Text { text } => Some(text.as_str()),

@@ -16,7 +16,7 @@ pub(super) fn calls(body: &Value) -> usize {
     (0..items.len()).filter(|at| starts(*at)).count()
 }
 
-/// The id of an answer.
+/// Returns the id of an answer.
 pub(crate) fn id(number: usize) -> String {
     format!("resp_{number}")
 }
@@ -34,7 +34,7 @@ fn response(asked: &Asked<'_>, status: &str, output: &[Value]) -> Value {
     })
 }
 
-/// The item of a turn at a place, empty and whole. Items are numbered, those of each kind by themselves.
+/// Returns the item at a position of a turn, once empty and once complete. Items of each kind are numbered separately.
 fn item(asked: &Asked<'_>, turn: &[Item], at: usize) -> Option<(Value, Value)> {
     let item = &turn[at];
     let kind = |item: &Item| match item {
@@ -141,7 +141,7 @@ pub(super) fn stream(asked: &Asked<'_>, turn: &[Item]) -> Vec<Part> {
     parts
 }
 
-/// The events between the start of an item and its end.
+/// Returns the events between the start and the end of an item.
 fn inside(asked: &Asked<'_>, said: &Item) -> Vec<Value> {
     match said {
         Item::Pause { .. } | Item::Thinking { .. } => Vec::new(),

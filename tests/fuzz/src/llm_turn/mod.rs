@@ -1,4 +1,4 @@
-//! One answer of a model, as each API tells it whole and as a stream: policy leaves the same of both.
+//! One answer of a model, as a whole and as a stream, in the form of each API: the policy leaves the same of both.
 
 mod tell;
 
@@ -16,22 +16,23 @@ const DIALECTS: [Dialect; 5] = [
     Dialect::Ollama,
 ];
 
-/// Most that an answer has in it: all of it fits the bounds.
+/// The largest number of items in an answer, which fits the bounds.
 const MOST: usize = 4;
 const LONGEST: usize = 24;
 
-/// Something in an answer.
+/// An item of an answer.
 #[derive(Debug)]
 pub(crate) enum Item {
     Text(String),
     Call { name: String, id: String, input: Value },
 }
 
-/// Runs one answer in the form of every API. The first byte chooses how long the pieces of a stream are, the second the size
-/// of chunks; each line is a text, or, if it begins with `!`, a call.
+/// Runs one answer in the form of every API. The first byte chooses the length of the pieces of a stream, the second
+/// one the size of chunks. Each line is a text or, if it begins with `!`, a call.
 ///
-/// If everything is allowed, every byte stays, though a text can overtake a call in front of it; the judged calls are
-/// those of the answer, whole and in a stream; and both forms leave the same.
+/// Checks that every byte stays if everything is allowed, though a text can overtake a call in front of it; that the
+/// judged calls are those of the answer, both as a whole and in a stream; and that the same calls are left of both
+/// forms.
 pub fn fuzz_llm_turn(data: &[u8]) {
     let [piece, size, script @ ..] = data else {
         return;
@@ -80,7 +81,7 @@ pub fn fuzz_llm_turn(data: &[u8]) {
     }
 }
 
-/// The calls that an agent finds.
+/// Returns the calls that an agent finds in the output.
 fn left(dialect: Dialect, framing: Framing, told: &Told) -> Vec<(String, bool)> {
     let again = run(
         HoldLimits::default(),
@@ -96,7 +97,7 @@ fn left(dialect: Dialect, framing: Framing, told: &Told) -> Vec<(String, bool)> 
 
 impl Item {
     fn of(at: usize, line: &[u8]) -> Self {
-        // What ends a line for some readers is written anew where lines count.
+        // Characters that end a line for some readers are left out, because they are escaped where lines count.
         let is_plain = |c: &char| !c.is_control() && !('\u{2028}'..='\u{2029}').contains(c);
         let text: String = String::from_utf8_lossy(line)
             .chars()

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Item;
 
-/// An answer that comes whole.
+/// Returns an answer as a whole.
 pub(super) fn whole(dialect: Dialect, items: &[Item]) -> String {
     let blocks = |told: fn(&Item) -> Value| items.iter().map(told).collect::<Vec<_>>();
     let body = match dialect {
@@ -28,7 +28,7 @@ pub(super) fn whole(dialect: Dialect, items: &[Item]) -> String {
     body.to_string()
 }
 
-/// The same as a stream; texts and arguments come in pieces of so many characters.
+/// Returns an answer as a stream, with texts and arguments in pieces of `piece` characters.
 pub(super) fn stream(dialect: Dialect, items: &[Item], piece: usize) -> String {
     match dialect {
         Dialect::Anthropic => anthropic_stream(items, piece),
@@ -167,7 +167,7 @@ fn chat_stream(items: &[Item], piece: usize) -> String {
     out
 }
 
-/// The items of a response.
+/// Returns the items of a response.
 fn output(items: &[Item]) -> Vec<Value> {
     let item = |(at, item): (usize, &Item)| match item {
         Item::Text(text) => {
