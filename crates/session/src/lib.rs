@@ -555,7 +555,7 @@ impl Session {
     }
 }
 
-/// The parts that [`Self::with_daemon`] and [`Self::alone`] both create.
+/// The parts of a session that depend on whether there is a daemon.
 struct Parts {
     member: SessionMember,
     recorder: Recorder,

@@ -40,8 +40,8 @@ const END: Duration = Duration::from_secs(3);
 pub(super) const MOST_PAGES: usize = 200;
 /// The largest number of items on one list.
 pub(super) const MOST_ITEMS: usize = 10_000;
-/// Most bytes of all answers of a server, bytes: the answers of several servers at a time are kept in memory until all
-/// are judged.
+/// Most bytes of all answers of a server that is listed: the answers of several servers at a time are kept in memory
+/// until all are judged.
 pub(super) const MOST_BYTES: usize = 4 << 20;
 /// Most messages that may come before an answer.
 pub(super) const MOST_BEFORE: usize = 1000;
