@@ -1,4 +1,4 @@
-//! Access rights of the files a daemon leaves, and messages to users without rights.
+//! Access rights of the files that a daemon leaves, and messages to users without rights.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use mcpmon_e2e::{
 
 const POLICY: &str = "version: 1\n";
 
-/// A number that no group of the host has.
+/// The number of a group that the host does not have.
 const GROUP: u32 = 47_110;
 
 #[test]
@@ -28,7 +28,7 @@ fn modes_and_groups() -> Result<()> {
         Daemon::start_with_group(&host, POLICY, GROUP)?,
     ] {
         let has_group = daemon.site.path("group").exists();
-        // Nobody but root reads it where there is no group for that.
+        // Without that group, only root may read it.
         let private = if has_group { 0o777 } else { 0o707 };
         for (name, expected) in [
             ("store", 0o750 & private),
@@ -49,7 +49,7 @@ fn modes_and_groups() -> Result<()> {
     Ok(())
 }
 
-/// The program where anybody can execute it: the build directory may be closed.
+/// Copies the program to a place where every user can execute it, because the build directory may be closed.
 fn for_everybody(daemon: &Daemon) -> Result<PathBuf> {
     let copy = daemon.site.path("mcpmon");
     program::copy(program::path()?, &copy)?;
@@ -57,7 +57,7 @@ fn for_everybody(daemon: &Daemon) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// Checks that a refusal has this exit status and says these things, and that it is no crash.
+/// Checks the exit status and the message of a refusal, and that the program did not crash.
 fn refused(run: &Run, code: i32, says: &[&str]) {
     assert_eq!(run.code, Some(code), "{run:?}");
     assert!(!run.stderr.contains("panicked"), "{run:?}");
@@ -130,7 +130,7 @@ fn without_root() -> Result<()> {
     Ok(())
 }
 
-/// Members of the group read the store and ask the daemon; nobody but root changes its pins.
+/// Members of the group read the store and ask the daemon, but only root changes its pins.
 #[test]
 fn members_of_the_group() -> Result<()> {
     let Some(host) = Host::take(&["setpriv", "unshare"])? else {

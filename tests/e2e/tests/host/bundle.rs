@@ -1,4 +1,4 @@
-//! A fleet's policy: a signed bundle from a web server, in force on a host whatever becomes of the server.
+//! A fleet's policy: a signed bundle from a web server, which stays in force on a host if the server fails.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use mcpmon_e2e::{
 };
 use serde_json::Value;
 
-/// The machine that signs, and the directory of the web server.
+/// The machine that signs bundles, and the directory of the web server.
 struct Fleet {
     directory: tempfile::TempDir,
     address: SocketAddr,
@@ -56,7 +56,7 @@ impl Fleet {
         self.directory.path().join(name)
     }
 
-    /// The web server.
+    /// Starts the web server.
     fn serve(&self) -> Result<Background> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/bundle_server.py");
         let mut command = Command::new("python3");
@@ -97,7 +97,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// The file of a host of this fleet.
+    /// Returns the policy file of a host of this fleet.
     fn host(&self) -> String {
         format!(
             "version: 1\npolicy:\n  bundle: {{url: 'https://{}/a.bundle', public_key: '{}', interval: 1s, ca_file: '{}'}}\n",
@@ -118,7 +118,7 @@ fn bundle(daemon: &Daemon) -> Result<Value> {
     Ok(daemon.status()?["policy"]["bundle"].clone())
 }
 
-/// Waits until the bundle of this serial is in force, and nothing else is waited for.
+/// Waits until the bundle with this serial is in force, and its status shows no refusal.
 fn in_force(daemon: &Daemon, serial: u64) -> Result<()> {
     let found = wait::until(&format!("bundle {serial}"), || {
         let bundle = bundle(daemon)?;
@@ -127,7 +127,7 @@ fn in_force(daemon: &Daemon, serial: u64) -> Result<()> {
     found.with_context(|| daemon.log())
 }
 
-/// Waits for a refusal for this reason, after which `serial` is in force.
+/// Waits until a bundle is refused for this reason, with `serial` still in force.
 fn refused(daemon: &Daemon, because: &str, serial: u64) -> Result<()> {
     daemon.event(because, |event| {
         text(event, "type") == "policy_rejected" && event.to_string().contains(because)
@@ -164,7 +164,7 @@ fn a_bundle_is_rolled_out_and_no_server_takes_it_back() -> Result<()> {
         Ok(web.log().contains("\" 304 ").then_some(()))
     })?;
 
-    // Wrappers that run take what is rolled out.
+    // Running wrappers adopt a bundle that is rolled out.
     let server = ToolServer::write(&daemon.site.path(""))?;
     server.offer(&[("first", "One."), ("second", "Two.")])?;
     let mut client = Client::start(&mut daemon.site.wrap(program::path()?, server.words()))?;
@@ -176,7 +176,7 @@ fn a_bundle_is_rolled_out_and_no_server_takes_it_back() -> Result<()> {
         Ok((client.tools()? == ["first"]).then_some(()))
     })?;
 
-    // Another key, a changed byte, an older one: refused, and what was in force stays so.
+    // Bundles with another key, a changed byte or an older serial are refused, and the bundle in force stays.
     fleet.publish(9, "first", "other.key")?;
     refused(&daemon, "signed with another key", 8)?;
     let mut changed = published.clone();
@@ -188,7 +188,7 @@ fn a_bundle_is_rolled_out_and_no_server_takes_it_back() -> Result<()> {
     assert_eq!(client.tools()?, ["first"]);
     drop(client);
 
-    // Without its server a daemon starts with the last good one, and says that it hears nothing.
+    // Without the web server a daemon starts with the last good bundle, and reports that it cannot reach the server.
     drop(web);
     let daemon = daemon.restart(&host)?;
     assert_eq!(bundle(&daemon)?["serial"], 8);
@@ -201,7 +201,7 @@ fn a_bundle_is_rolled_out_and_no_server_takes_it_back() -> Result<()> {
         Ok(told.contains("was not heard since").then_some(()))
     })?;
 
-    // The serial outlived the restart.
+    // The serial outlives the restart.
     let _web = fleet.serve()?;
     wait::until("the older one refused again", || {
         let bundle = bundle(&daemon)?;

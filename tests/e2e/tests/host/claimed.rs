@@ -26,14 +26,14 @@ use test_case::test_case;
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}}"#;
 
-/// No pattern takes anything of this test for a server.
+/// Returns a policy in which no pattern matches any process of this test.
 fn policy(pinning: &str) -> String {
     format!(
         "version: 1\nmcp:\n  version_pinning: {{{pinning}}}\n  detection: {{server_patterns: [\"nothing-e2e-is-called-so\"]}}\n"
     )
 }
 
-/// The Python server under a name that says nothing, and its id: the name.
+/// Writes the Python server under a name that no pattern matches; the name is also its id.
 fn nameless_script(site: &Site) -> Result<(PathBuf, String)> {
     let written = servers::python_script(&site.path(""))?;
     let name = format!("plain{}", servers::name().replace("mcp-server-", ""));
@@ -80,7 +80,7 @@ fn a_server_that_no_pattern_knows_is_known_by_its_wrapper() -> Result<()> {
     Ok(())
 }
 
-/// A daemon that was away is told what a wrapper had started, and finds it.
+/// A daemon that was not running learns which server a wrapper had started, and finds it.
 #[test]
 fn a_server_that_was_wrapped_before_the_daemon_came() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {
@@ -142,7 +142,7 @@ fn the_client_of_a_changed_server_is_answered(server: Server) -> Result<()> {
     first.finish()?;
     change(&changed)?;
 
-    // The second start is compared; where the file is the server's own, the kernel ends every later one.
+    // The second start is compared. If the file is the server's own, the kernel kills every later start.
     for _ in 0..3 {
         let mut refused = start()?;
         refused.send(INITIALIZE)?;
@@ -150,7 +150,7 @@ fn the_client_of_a_changed_server_is_answered(server: Server) -> Result<()> {
         assert_eq!(number(&answer, "id"), 1, "{answer}");
         let message = text(&answer["error"], "message");
         assert!(message.contains(&name) && message.contains("changed"), "{answer}");
-        // Which command lifts it is for a person, not for a model.
+        // The command that lifts the refusal is meant for a person, so the model does not get it.
         assert!(message.contains("(rule mcp.version_pinning, event "), "{answer}");
         assert!(!message.contains("mcpmon pins trust"), "{answer}");
         let (code, rest, errors) = refused.finish()?;
@@ -170,7 +170,7 @@ fn the_client_of_a_changed_server_is_answered(server: Server) -> Result<()> {
     Ok(())
 }
 
-/// A server that somebody else killed ends its wrapper as before.
+/// A server that another process killed ends its wrapper as without a daemon.
 #[test]
 fn a_server_that_a_person_killed_ends_by_that_signal() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {
@@ -187,7 +187,7 @@ fn a_server_that_a_person_killed_ends_by_that_signal() -> Result<()> {
     Ok(())
 }
 
-/// The server is gone before anybody can examine it: the files its wrapper started it from are hashed.
+/// The server ends before anything can examine it, so the files are hashed from which its wrapper started it.
 #[test]
 fn a_server_that_ends_at_once_is_hashed() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {
@@ -226,7 +226,7 @@ fn a_server_that_ends_at_once_is_hashed() -> Result<()> {
     Ok(())
 }
 
-/// A program under a title that it gave itself, with standard input to be held.
+/// Starts a program under this process title, with a pipe as standard input.
 fn titled(title: &str) -> Result<Child> {
     Command::new("cat")
         .arg0(title)
@@ -248,7 +248,7 @@ fn an_install_that_runs_already_is_no_server() -> Result<()> {
     let mut client = Client::start(&mut server.python())?;
     client.initialize()?;
     let daemon = Daemon::start_at(&host, site)?;
-    // It was started later, and is therefore judged later.
+    // This server was started later, and is therefore judged later.
     daemon.event_of("mcp_server_started", &server.id)?;
     let status = daemon.status()?;
     let running = status["servers"].as_array().context("a list")?;
@@ -265,7 +265,7 @@ fn an_install_that_runs_already_is_no_server() -> Result<()> {
     Ok(())
 }
 
-/// Root without the right to signal others: the changed server runs on, and that is what is told.
+/// Root lacks the right to signal others: the changed server continues to run, and the event says so.
 #[test]
 fn a_kill_that_fails_is_no_block() -> Result<()> {
     let Some(host) = Host::take(&["setpriv"])? else {

@@ -1,5 +1,5 @@
-//! The image in a container, as the DaemonSet runs it, before other containers: what they connect to is refused and told with
-//! their names, also when they are gone.
+//! The image in a container, as the DaemonSet runs it, with other containers: their connections are refused and
+//! reported with the names of their containers, also after these have ended.
 
 use std::{
     fs,
@@ -15,13 +15,13 @@ use mcpmon_e2e::{
 };
 use serde_json::{Value, json};
 
-/// Containers that do nothing but connect and end.
+/// The number of containers that only connect and end.
 const SHORT: usize = 5;
 
-/// The capability that most others were once part of.
+/// The capability from which most of the others were once split off.
 const ADMIN: &str = "SYS_ADMIN";
 
-/// A daemon in a container, and what it is to do with the connections of others.
+/// A daemon in a container, and addresses that other containers connect to.
 struct Contained {
     podman: Podman,
     daemon: Daemon,
@@ -57,7 +57,7 @@ fn connections_of_other_containers() -> Result<()> {
     let contained = Contained::start(&host, podman, &set, Some(&profile))?;
     contained.connects_while_it_lives()?;
     contained.connects_and_ends()?;
-    // The one thing that is lost: connections made before a rule came are not cut in other network namespaces.
+    // Only one thing is lost: connections made before a rule are not cut in other network namespaces.
     let degraded = wait::until("what is lost", || {
         let status = contained.daemon.status()?;
         let degraded = status["degraded"].as_object().context("no object")?.clone();
@@ -85,9 +85,9 @@ impl Contained {
         })
     }
 
-    /// A container's process connects, and is there when the daemon looks at it.
+    /// Lets a container's process connect and live until the daemon has looked at it.
     fn connects_while_it_lives(&self) -> Result<()> {
-        // Nothing listens in its network: what no rule refuses gets as far as that.
+        // Nothing listens in its network, so an allowed attempt is answered with "connection refused".
         let line = format!("{}; {}; read -r", self.unlisted.bash(), self.refused.bash());
         let id = self.id_file("living");
         let mut container = self.podman.shell(&line, Some(&id));
@@ -116,7 +116,7 @@ impl Contained {
         Ok(())
     }
 
-    /// Containers that connect and end at once: asked afterwards, the daemon knows which ones they were.
+    /// Lets containers connect and end at once; the daemon knows afterwards which ones they were.
     fn connects_and_ends(&self) -> Result<()> {
         let before = self.refusals(0)?.len();
         let mut ids = Vec::new();
@@ -139,7 +139,7 @@ impl Contained {
         self.daemon.site.path(&format!("{name}.id"))
     }
 
-    /// The refusals, in their order, once there are so many.
+    /// Waits until there are this many refusals, and returns them in order.
     fn refusals(&self, number: usize) -> Result<Vec<Value>> {
         wait::until(&format!("{number} refusals"), || {
             let mut events = self.daemon.site.events()?;

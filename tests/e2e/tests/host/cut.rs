@@ -1,5 +1,5 @@
-//! Connections after they were asked for: cut when a rule comes that refuses them or a person stops their server, and told
-//! when they end.
+//! Open connections: they are cut when a new rule refuses them or a person stops their server, and their end is
+//! reported.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -18,7 +18,7 @@ use mcpmon_e2e::{
 };
 use serde_json::Value;
 
-/// Only this run's servers are looked for.
+/// Returns a policy that looks only for servers of this run.
 fn policy(more: &str) -> String {
     let own = std::process::id();
     format!(
@@ -33,7 +33,7 @@ fn deny(listener: &Listener) -> String {
     ))
 }
 
-/// A connection of this process that carried five bytes there and three back, with its other end.
+/// Opens a connection of this process that carried five bytes there and three back, and returns both ends.
 fn used(listener: &Listener) -> Result<(TcpStream, TcpStream)> {
     let mut stream = TcpStream::connect(listener.target())?;
     stream.set_read_timeout(Some(wait::PATIENCE))?;
@@ -104,7 +104,7 @@ fn nothing_is_cut_where_policy_only_observes() -> Result<()> {
     let daemon = Daemon::start(&host, &policy("mode: observe\n"))?;
     let (mut stream, mut end) = used(&observed)?;
     daemon.adopt(&format!("{}mode: observe\n", deny(&observed)))?;
-    // What is cut after that has been looked at after it.
+    // The daemon looks at the earlier connection before the later one, which is cut.
     let (mut later, _end) = used(&denied)?;
     daemon.adopt(&deny(&denied))?;
     assert_eq!(error_of(&mut later)?, ErrorKind::ConnectionAborted);
@@ -145,7 +145,7 @@ fn servers_lose_their_connections_when_a_person_stops_them() -> Result<()> {
     Ok(())
 }
 
-/// What is kept with a socket is kept in the kernel: a later daemon tells the end.
+/// The bytes of a socket are counted in the kernel, so that a later daemon can report its end.
 #[test]
 fn ends_of_connections_are_told_with_their_bytes() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {

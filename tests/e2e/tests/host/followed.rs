@@ -1,4 +1,4 @@
-//! Refused names in answers that only an agent's own look-up got, from a real DNS server in a network of its own.
+//! Refused names in answers that only an agent's own look-up got, from a real DNS server in a separate network.
 
 use std::{
     fs,
@@ -12,27 +12,27 @@ use serde_json::Value;
 
 const WORKLOAD: &str = include_str!("../../fixtures/lookups.py");
 const PROGRAMS: &[&str] = &["dnsmasq", "ip", "nsenter", "python3", "unshare"];
-/// Names of look-ups that are followed by a connection at once.
+/// The number of look-ups that are followed by a connection at once.
 const RACES: u8 = 20;
 
-/// An agent in a network of its own, with the DNS server of its choice.
+/// An agent in a separate network, with the DNS server of its choice.
 struct Agent {
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// The number of a process in its network.
+    /// The number of a process in the agent's network.
     pid: String,
 }
 
 impl Agent {
-    /// Starts one under this command name; `records` are options of dnsmasq.
+    /// Starts an agent under this command name; `records` are options of dnsmasq.
     fn start(site: &Site, name: &str, records: &[String]) -> Result<Self> {
         let script = site.path("lookups.py");
         fs::write(&script, WORKLOAD)?;
         let bash = site.path(name);
         program::copy("/bin/bash", &bash)?;
         let mut process = Command::new(bash)
-            // Bash would become the program that comes last.
+            // Without a further command, bash would replace itself by its last command.
             .args(["-c", r#""$@"; exit"#, "bash", "unshare", "--net", "python3"])
             .arg(script)
             .args(records)
@@ -57,20 +57,20 @@ impl Agent {
         Ok(line.trim().to_owned())
     }
 
-    /// Has it look up or connect.
+    /// Lets the agent look up a name or connect.
     fn ask(&mut self, what: &str, argument: &str) -> Result<String> {
         writeln!(self.input, "{what} {argument}")?;
         self.line()
     }
 
-    /// Waits until it is refused an address.
+    /// Waits until the agent is refused an address.
     fn refused(&mut self, address: &str) -> Result<()> {
         wait::until("a refusal", || {
             Ok((self.ask("connect", address)? == "EPERM").then_some(()))
         })
     }
 
-    /// Has another process in its network connect, which is no agent.
+    /// Lets another process in the agent's network connect, which is not an agent.
     fn bystander_connects(&self, address: &str) -> Result<bool> {
         let script = format!("import socket; socket.create_connection((\"{address}\", 443), 5)");
         let mut command = Command::new("nsenter");
@@ -81,7 +81,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // Its network, with the DNS server in it, ends with its input.
+        // The agent's network, with the DNS server in it, ends with the agent's input.
         let _killed = self.process.kill();
         let _reaped = self.process.wait();
     }
@@ -94,7 +94,7 @@ fn policy(agent: &str, hosts: &[&str]) -> String {
     )
 }
 
-/// Addresses of a name that `mcpmon status` lists as followed.
+/// Returns the addresses of a name that `mcpmon status` lists as followed.
 fn followed(daemon: &Daemon, name: &str) -> Result<Vec<Value>> {
     let status = daemon.status()?;
     Ok(status["network"]["followed"][name]
@@ -138,7 +138,7 @@ fn a_refused_name_is_followed_to_what_another_resolver_says() -> Result<()> {
         "answers concern agents only"
     );
 
-    // What would cut the agent off from its own host or network is not believed, nor anything of other names.
+    // Answers are ignored that would cut the agent off from its own host or network, and answers for other names.
     agent.ask("lookup", "inner.example")?;
     agent.ask("lookup", "good.example")?;
     agent.ask("lookup", "evil.example")?;
@@ -157,7 +157,7 @@ fn a_refused_name_is_followed_to_what_another_resolver_says() -> Result<()> {
     assert_eq!(text(&event, "rule"), "followed-e2e");
     assert_eq!(text(&event, "remote_name"), "evil.example");
 
-    // The next daemon goes on with it, and a policy without the name ends it.
+    // The next daemon continues to refuse it, until a policy without the name is in force.
     let daemon = daemon.restart(&host)?;
     assert_eq!(agent.ask("connect", "198.51.100.7")?, "EPERM");
     assert_eq!(followed(&daemon, "evil.example")?.len(), 1);
@@ -166,7 +166,8 @@ fn a_refused_name_is_followed_to_what_another_resolver_says() -> Result<()> {
     agent.refused("198.51.100.8")
 }
 
-/// The daemon is told of an answer at the same time as the agent: the connection that comes at once may be made, and is cut.
+/// The daemon receives an answer at the same time as the agent, so a connection that comes at once may succeed, and is
+/// then cut.
 #[test]
 fn the_first_connections_after_an_answer() -> Result<()> {
     let Some(host) = Host::take(PROGRAMS)? else {
@@ -189,7 +190,7 @@ fn the_first_connections_after_an_answer() -> Result<()> {
         times.push(words[2].parse::<u64>()?);
     }
     times.sort_unstable();
-    // Not `println!`, which the test harness keeps to itself.
+    // Not by `println!`, whose output the test harness captures.
     writeln!(
         std::io::stderr().lock(),
         "{at_once} of {RACES} first connections refused; refused after a median of {} µs, at most {} µs",

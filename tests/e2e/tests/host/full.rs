@@ -1,4 +1,5 @@
-//! A store on a disk without room: calls are judged all the same, what is missing is told, and comes once there is room.
+//! A store on a full disk: calls are still judged, missing records are reported, and recording resumes once there is
+//! room.
 
 use std::fs;
 
@@ -18,13 +19,13 @@ use mcpmon_e2e::{
 use serde_json::Value;
 use test_case::test_case;
 
-/// Room for a store and its log.
+/// The size of a disk with room for a store and its log.
 const SIZE: &str = "16m";
-/// Many calls a second.
+/// A policy without a limit on the rate of calls.
 const POLICY: &str = "version: 1\nmcp:\n  blocked_tools: [forbidden]\n  rate_limits: {enabled: false}\n";
-/// Answers whatever it is asked.
+/// The code of a server that answers every request.
 const CODE: &str = "import json, sys\nfor line in sys.stdin:\n    asked = json.loads(line)\n    if 'id' in asked: print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': {'content': []}}), flush=True)\n";
-/// Calls of each kind while there is no room.
+/// The number of calls of each kind while there is no room.
 const CALLS: usize = 20;
 
 fn call(wrapped: &mut Wrapped, id: usize, tool: &str) -> Result<Value> {
@@ -46,7 +47,7 @@ fn judges(wrapped: &mut Wrapped, from: usize) -> Result<()> {
     Ok(())
 }
 
-/// A wrapper without a daemon whose store is on `disk`, after its first calls.
+/// Starts a wrapper without a daemon whose store is on the full disk's file system, and makes the first calls.
 fn wrapped(home: &Home) -> Result<Wrapped> {
     home.configure(POLICY)?;
     fs::write(home.path("server.py"), CODE)?;
@@ -64,7 +65,7 @@ fn of_wrapper(work: impl FnOnce(&Home, &Disk) -> Result<()> + Send) -> Result<()
     disk::with(&home.path(""), SIZE, |disk| work(&home, disk))
 }
 
-/// Calls that are in the wrapper's store.
+/// Returns the number of calls in the wrapper's store that were judged so.
 fn recorded(home: &Home, action: &str) -> Result<usize> {
     let store = home.path("store.db").display().to_string();
     let run = program::run([
@@ -187,14 +188,14 @@ fn a_daemon_goes_on_and_tells_of_it() -> Result<()> {
     })
 }
 
-/// Stops the host, or lets it go on.
+/// Sets or lifts the stop of the host.
 fn switch(daemon: &Daemon, words: &[&str]) -> Result<()> {
     let run = daemon.site.ask(&[&["kill", "--all"], words].concat())?;
     anyhow::ensure!(run.code == Some(0), "{run:?}");
     Ok(())
 }
 
-/// Returns whether the host is stopped, and whether another store stands in for that of `daemon`.
+/// Returns whether the host is stopped, and whether another store replaces that of `daemon`.
 fn state(daemon: &Daemon) -> Result<(bool, bool)> {
     let status = daemon.status()?;
     let stands_in = status["degraded"].get("store file").is_some();
@@ -228,7 +229,7 @@ fn a_daemon_keeps_the_rules_of_a_store_that_takes_nothing_and_gives_back_what_wa
 
         let daemon = Daemon::start_at(&host, site)?;
         assert_eq!(state(&daemon)?, (false, false), "{}", daemon.log());
-        // What was recorded meanwhile is in the store.
+        // Everything that was recorded meanwhile is in the store.
         let kills = daemon.site.events()?;
         let kills = kills.iter().filter(|event| text(event, "type") == "mcp_kill");
         assert_eq!(kills.count(), 2);
@@ -257,7 +258,7 @@ fn a_daemon_returns_to_its_store_once_that_can_be_written(spoil: Change, mend: C
         let daemon = Daemon::start_at(&host, site)?;
         assert_eq!(state(&daemon)?, (true, true), "{}", daemon.log());
         switch(&daemon, &["--off"])?;
-        // It is served before, during and after.
+        // The wrapper is served before, during and after.
         let mut client = Client::start(&mut daemon.site.wrap(program::path()?, server.words()))?;
         client.initialize()?;
         assert_eq!(client.tools()?, ["free"]);
@@ -279,7 +280,7 @@ fn a_daemon_returns_to_its_store_once_that_can_be_written(spoil: Change, mend: C
         assert!(reason.contains(text(&status["store"], "path")), "{status}");
         assert!(!std::path::Path::new(standby.as_str().unwrap_or_default()).exists());
 
-        // The wrapper hears of what is decided from here on, and what it did before is in the store.
+        // The wrapper learns of decisions made from here on, and its earlier records are in the store.
         assert!(matches!(client.call("free")?, Called::Returned(_)));
         switch(&daemon, &[])?;
         wait::until("a refusal", || {
@@ -290,7 +291,7 @@ fn a_daemon_returns_to_its_store_once_that_can_be_written(spoil: Change, mend: C
         })?;
         let (site, _) = daemon.end()?;
 
-        // The wrapper lives on, and hears of what another daemon decides in the same store.
+        // The wrapper continues to run, and learns of decisions that another daemon makes in the same store.
         let daemon = Daemon::start_at(&host, site)?;
         assert_eq!(state(&daemon)?, (true, false), "{}", daemon.log());
         switch(&daemon, &["--off"])?;

@@ -33,7 +33,7 @@ fn policy() -> String {
     )
 }
 
-/// The end of datagrams of servers.
+/// The receiver of the servers' datagrams.
 struct Mailbox(UdpSocket);
 
 impl Mailbox {
@@ -47,7 +47,7 @@ impl Mailbox {
         Ok(self.0.local_addr()?.port())
     }
 
-    /// The number of datagrams that came since the last call.
+    /// Returns the number of datagrams that came since the last call.
     fn empty(&self) -> Result<usize> {
         let mut came = 0;
         loop {
@@ -60,7 +60,7 @@ impl Mailbox {
     }
 }
 
-/// Pins the server by a first start.
+/// Pins the server at its first start.
 fn pin(daemon: &Daemon, server: &NativeServer, mailbox: &Mailbox) -> Result<()> {
     let mut first = server.start(mailbox.port()?)?;
     let started = daemon.start_of(&server.name, 1)?;
@@ -70,7 +70,7 @@ fn pin(daemon: &Daemon, server: &NativeServer, mailbox: &Mailbox) -> Result<()> 
     Ok(())
 }
 
-/// Closes its input and waits; its output, and the signal that ended it.
+/// Closes the server's input and waits for its end. Returns its output, and the signal that ended it.
 fn finish(server: &mut Child) -> Result<(String, Option<i32>)> {
     drop(server.stdin.take());
     outcome(server)
@@ -83,7 +83,7 @@ fn outcome(server: &mut Child) -> Result<(String, Option<i32>)> {
     Ok((output, server.wait()?.signal()))
 }
 
-/// Waits until the daemon knows the server, and it is stopped.
+/// Waits until the daemon knows the server and holds it stopped.
 fn until_held(daemon: &Daemon, server: &NativeServer, process: &Child) -> Result<()> {
     wait::until("the server to be held", || {
         let status = daemon.status()?;
@@ -95,7 +95,7 @@ fn until_held(daemon: &Daemon, server: &NativeServer, process: &Child) -> Result
     })
 }
 
-/// Each start is of another change, so that none is refused by the kernel for what was compared before.
+/// Each start has another change, so that the kernel refuses none because of an earlier comparison.
 #[test]
 fn a_changed_native_server_runs_nothing() -> Result<()> {
     let Some(host) = Host::take(&["cc"])? else {
@@ -150,7 +150,7 @@ fn a_server_that_somebody_resumes_is_killed() -> Result<()> {
     Ok(())
 }
 
-/// The daemon's end is no way out.
+/// A server that is held cannot escape when the daemon ends.
 #[test]
 fn a_server_that_is_held_when_the_daemon_ends_is_killed() -> Result<()> {
     let Some(host) = Host::take(&["cc"])? else {
@@ -199,8 +199,8 @@ fn a_server_that_is_held_when_the_daemon_is_killed_is_killed() -> Result<()> {
     Ok(())
 }
 
-/// Neither the daemon nor the process beside it lives: what is stopped stays so until everything is removed, which lets
-/// it go on.
+/// The daemon and its helper process are both killed: a held server stays stopped until all programs are detached,
+/// which resumes it.
 #[test]
 fn a_server_that_is_held_when_nobody_lives_goes_on_at_detach() -> Result<()> {
     let Some(host) = Host::take(&["cc"])? else {
@@ -213,7 +213,7 @@ fn a_server_that_is_held_when_nobody_lives_goes_on_at_detach() -> Result<()> {
     server.inflate()?;
     let mut held = server.start(mailbox.port()?)?;
     until_held(&daemon, &server, &held)?;
-    // It must not act between the ends of the two.
+    // The helper must not act between the ends of the two.
     daemon.signal(Signal::SIGSTOP)?;
     kill(releaser(&daemon)?, Signal::SIGKILL)?;
     daemon.signal(Signal::SIGKILL)?;
@@ -231,7 +231,7 @@ fn a_server_that_is_held_when_nobody_lives_goes_on_at_detach() -> Result<()> {
     Ok(())
 }
 
-/// The process beside the daemon.
+/// Returns the daemon's helper process.
 fn releaser(daemon: &Daemon) -> Result<Pid> {
     let of_daemon = format!("PPid:\t{}\n", daemon.pid());
     let read = |pid: &str, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
@@ -271,7 +271,7 @@ fn a_daemon_that_hangs_holds_nothing_for_long() -> Result<()> {
     Ok(())
 }
 
-/// A script that is equal to its pin when it is compared, and another one just after.
+/// A script equals its pin when it is compared, and is replaced just afterwards.
 #[test]
 fn a_script_that_is_swapped_after_its_hash_does_not_run_for_long() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {

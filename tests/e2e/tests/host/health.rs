@@ -1,4 +1,4 @@
-//! The self-test sees that enforcement is lost; servers that were there before the daemon are found.
+//! The self-test detects lost enforcement, and servers that were started before the daemon are found.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use mcpmon_e2e::{
 use nix::sys::signal::Signal;
 use test_case::test_case;
 
-/// After this long at most a program is attached again (SECURITY.md).
+/// The longest time until a detached program is attached again (SECURITY.md).
 const MENDED_WITHIN: Duration = Duration::from_secs(10);
 
 #[test]
@@ -38,7 +38,7 @@ fn lost_enforcement_is_mended_and_told() -> Result<()> {
     assert_eq!(healthy.code, Some(0), "{healthy:?}");
     assert_eq!(daemon.site.ask(&["status"])?.code, Some(0));
 
-    // Four for calls, one for new sockets, one for closed ones, one for packets.
+    // Four programs for calls, one for new sockets, one for closed ones, one for packets.
     assert_eq!(detach_cgroup_programs(daemon.pid())?, 7);
     let detached = Instant::now();
     wait::until("the enforcement", || {
@@ -66,7 +66,7 @@ fn lost_enforcement_is_mended_and_told() -> Result<()> {
         Ok((text(&daemon.status()?, "state") == "enforcing").then_some(()))
     })?;
 
-    // What is mended stays in the kernel like the first.
+    // A link that is attached again is pinned in the kernel like the first one.
     fs::remove_file(daemon.site.bpffs().join("v6/link_connect4"))?;
     daemon.event("the link that was not kept", |event| {
         text(event, "cause") == "another process removed `connect4` from where it is kept"
@@ -77,7 +77,7 @@ fn lost_enforcement_is_mended_and_told() -> Result<()> {
     Ok(())
 }
 
-/// Nobody asks for a self-test, and what the other programs refuse is refused as before.
+/// No self-test is requested, and the other programs refuse as before.
 #[test_case(CgroupHook::Egress, "egress"; "packets")]
 #[test_case(CgroupHook::SocketCreate, "sock_create"; "new sockets")]
 #[test_case(CgroupHook::Connect6, "connect6"; "connections over IPv6")]
@@ -112,7 +112,7 @@ fn one_program_that_is_detached_is_attached_again(hook: CgroupHook, program: &st
     Ok(())
 }
 
-/// A thread that hangs takes neither the daemon's answers with it nor its end.
+/// A thread that hangs stops neither the daemon's answers nor its end.
 #[test]
 fn a_stuck_engine_is_told() -> Result<()> {
     let Some(host) = Host::take(&[])? else {
@@ -151,7 +151,7 @@ fn a_stuck_engine_is_told() -> Result<()> {
     daemon.event("that it works again", |event| {
         text(event, "type") == "mcp_enforcement_restored" && text(event, "component") == "network gate"
     })?;
-    // Addresses of names that came while nobody took them are put in force a little later.
+    // Addresses of names that arrived while the thread was stopped are installed a little later.
     wait::until("a state that is enforced", || {
         Ok((daemon.site.ask(&["status"])?.code == Some(0)).then_some(()))
     })?;
@@ -163,7 +163,7 @@ fn a_stuck_engine_is_told() -> Result<()> {
     Ok(())
 }
 
-/// Started before the daemon: as if it had been there from the beginning.
+/// A server that was started before the daemon is treated as if the daemon had been there.
 #[test]
 fn servers_that_already_run_are_found() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {

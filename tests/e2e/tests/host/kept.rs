@@ -30,7 +30,7 @@ fn deny(listener: &Listener) -> String {
     )
 }
 
-/// Ends a daemon as a crash does; its files.
+/// Ends a daemon as a crash does, and returns its files.
 fn crash(mut daemon: Daemon) -> Result<Site> {
     daemon.signal(Signal::SIGKILL)?;
     daemon.ended()?;
@@ -48,7 +48,7 @@ fn a_refused_address_is_refused_through_a_crash_and_a_restart() -> Result<()> {
     let daemon = thread::scope(|scope| {
         scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
-                // The ring of records is not to be full.
+                // A pause, so that the ring of records does not fill up.
                 thread::sleep(Duration::from_millis(1));
                 attempts.fetch_add(1, Ordering::Relaxed);
                 if connect(listener.target()).ok() != Some(Attempt::Refused) {
@@ -127,7 +127,7 @@ fn a_changed_program_is_killed_without_a_daemon() -> Result<()> {
     assert!(client.close()?.success());
     server.change()?;
     let mut refused = server.command(&mark).stdin(Stdio::piped()).spawn()?;
-    // While its input is open, nothing but a kill ends it.
+    // While its input is open, only a kill ends it.
     let input = refused.stdin.take();
     let status = refused.wait()?;
     drop(input);
@@ -154,7 +154,7 @@ fn a_changed_program_is_killed_without_a_daemon() -> Result<()> {
     let status = server.command(&mark).stdin(Stdio::null()).status()?;
     assert!(!status.success(), "{status}");
 
-    // Who says that it is right lets it run again, also if that was refused in another daemon's time.
+    // A server that is trusted again runs, even if it was refused by an earlier daemon.
     let trusted = daemon.site.ask(&["pins", "reset", "--server", &server.name])?;
     assert_eq!(trusted.code, Some(0), "{trusted:?}");
     let mut client = Client::start(&mut server.command(&mark))?;
@@ -163,7 +163,7 @@ fn a_changed_program_is_killed_without_a_daemon() -> Result<()> {
     Ok(())
 }
 
-/// A process that lost its server keeps to its list, as does what it starts.
+/// A process whose server has ended stays bound by the server's list, and so do the processes that it starts.
 #[test]
 fn members_of_a_server_stay_members() -> Result<()> {
     let Some(host) = Host::take(&["bash", "setsid"])? else {
@@ -178,7 +178,8 @@ fn members_of_a_server_stay_members() -> Result<()> {
     let shell = daemon.site.path(&name);
     program::copy(fs::canonicalize("/bin/bash")?, &shell)?;
     let (asked, said) = (daemon.site.path("asked"), daemon.site.path("said"));
-    // Its child outlives it, waits for the word, and tries to connect by itself and by a program.
+    // The server's child outlives it, waits for the file, and tries to connect, first itself and then through a
+    // program.
     let orphan = format!(
         "for _ in $(seq 600); do test -e {asked} && break; sleep 0.1; done; \
          {{ ({connect}) 2>/dev/null && echo reached || echo refused; \
@@ -221,7 +222,7 @@ fn members_of_a_server_stay_members() -> Result<()> {
     Ok(())
 }
 
-/// Puts something in the place of a daemon's directory.
+/// A function that prepares a daemon's directory in an unusual way.
 type Prepare = fn(&Site) -> Result<()>;
 
 #[test]

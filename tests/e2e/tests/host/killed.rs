@@ -1,4 +1,4 @@
-//! The kill switch: calls and connections stop, and go on when it is lifted.
+//! The kill switch: calls and connections stop, and work again after it is lifted.
 
 use std::{
     io::{self, Write as _},
@@ -20,7 +20,7 @@ use mcpmon_e2e::{
 };
 use serde_json::json;
 
-/// Only this run's servers are looked for.
+/// Returns a policy that looks only for servers of this run.
 fn policy(mode: &str) -> String {
     let own = std::process::id();
     format!(
@@ -34,7 +34,7 @@ mcp:
     )
 }
 
-/// A server behind a wrapper and one without, of one session; the session's id.
+/// Starts a server behind a wrapper and one without, in one session, and returns them with the session's id.
 fn session(daemon: &Daemon) -> Result<(Client, Client, String)> {
     let inside = ToolServer::write(&daemon.site.path(""))?;
     inside.offer(&[("towns", "Lists towns.")])?;
@@ -103,7 +103,7 @@ fn the_host_is_stopped_where_everything_else_is_only_observed() -> Result<()> {
     stops_and_goes_on("observe", |_| "--all".to_owned())
 }
 
-/// A server over HTTP that lists a tool, and begins every other answer and says nothing more.
+/// Starts a server over HTTP that lists a tool, and begins every other answer without finishing it.
 fn unfinished() -> Result<RawServer> {
     RawServer::start(|asked, stream| {
         let body = asked.json();
@@ -114,7 +114,7 @@ fn unfinished() -> Result<RawServer> {
         }
         begin(stream, "text/event-stream")?;
         chunk(stream, b": here\n\n")?;
-        // Until nobody listens any more.
+        // Blocks until the proxy closes the connection.
         io::copy(stream, &mut io::sink()).map(drop)
     })
 }
@@ -151,8 +151,8 @@ fn ends_what_is_open(scope: impl Fn(&str) -> String) -> Result<()> {
     let event = daemon.event_of("mcp_tool_called", "unfinished")?;
     let said = daemon.site.ask(&["kill", &scope(text(&event, "session_id"))])?;
     assert_eq!(said.code, Some(0), "{said:?}");
-    // The call would end of itself with another error, the stream never. How soon both do is measured where nothing but
-    // the proxy runs.
+    // The call would end by itself with another error, and the stream never. The delay of both is measured elsewhere,
+    // with only the proxy running.
     let (called, listening) = (response(called)?, response(listening)?);
     let told = called.events();
     assert_eq!(told.len(), 1, "{}", called.text());

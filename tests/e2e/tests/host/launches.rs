@@ -1,4 +1,4 @@
-//! Servers started in every usual way: found, hashed, and their end told.
+//! Servers started in every usual way: they are found and hashed, and their end is reported.
 
 use std::{fs, path::Path, process::Command};
 
@@ -12,11 +12,11 @@ use mcpmon_e2e::{
 };
 use serde_json::Value;
 
-/// The patterns are the built-in ones. Nothing is stopped: on a machine that people work on, other servers run.
+/// A policy with the built-in patterns. It stops nothing, because other servers run on the machines of developers.
 const POLICY: &str = "version: 1\nmcp: {version_pinning: {on_change: alert}}\n";
 const SECRET: &str = "s3cr3t-7f3a9c";
 
-/// Lets the server introduce itself, checks what is said of its start, ends it, and checks what is said of that.
+/// Lets the server introduce itself, checks the event of its start, ends it, and checks the event of its end.
 fn check(daemon: &Daemon, server: &str, client: &mut Client) -> Result<Value> {
     let serving = client.initialize()?;
     let started = daemon.event_of("mcp_server_started", server)?;
@@ -108,7 +108,7 @@ fn npx() -> Result<()> {
     Ok(())
 }
 
-/// Shells, `env` and what else comes before the interpreter name the same server.
+/// Shells, `env` and other commands in front of the interpreter do not change the server's name.
 #[test]
 fn python_behind_shells_and_env() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {
@@ -180,7 +180,7 @@ fn a_program_of_its_own() -> Result<()> {
     Ok(())
 }
 
-/// A server that is killed, and one that fails.
+/// The events tell a server that is killed from one that fails.
 #[test]
 fn ends_are_told_as_they_were() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {
@@ -226,7 +226,7 @@ fn what_is_no_server_is_not_reported() -> Result<()> {
     ] {
         Command::new(line[0]).args(&line[1..]).output()?;
     }
-    // What came before it in the kernel's ring has been judged when this one is.
+    // Earlier records in the kernel's ring have been judged when this one is.
     let mut client = Client::start(&mut server.command(&daemon.site.path("mark")))?;
     check(&daemon, &server.name, &mut client)?;
     let own = |event: &&Value| ["node", "python3", "ls"].contains(&text(event, "command"));

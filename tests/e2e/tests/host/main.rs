@@ -1,4 +1,4 @@
-//! The built program on this host: real servers, real connections, the kernel as it is. Needs root.
+//! Runs the built program on this host, with real servers, real connections and the real kernel. Needs root.
 
 #![expect(
     clippy::disallowed_methods,

@@ -35,7 +35,7 @@ fn metrics_say_what_is_proved_of_the_enforcement() -> Result<()> {
             "{line}\n{text}"
         );
     }
-    // It follows the policy.
+    // The metrics follow the policy.
     daemon.adopt("version: 1\n")?;
     wait::until("nothing to listen", || {
         Ok(get(address, "/metrics").is_err().then_some(()))

@@ -1,4 +1,4 @@
-//! Connections: watched, refused, in other forms, by agents only, and from a server's process tree.
+//! Connections: recorded, refused, in other forms of an address, by agents only, and from a server's process tree.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -19,7 +19,7 @@ use mcpmon_e2e::{
 };
 use serde_json::Value;
 
-/// The connection events to this address, as `mcpmon connections` lists them.
+/// Returns the connection events to this address, as `mcpmon connections` lists them.
 fn to(daemon: &Daemon, listener: &Listener, filters: &[&str]) -> Result<Vec<Value>> {
     let mut listed = daemon
         .site
@@ -28,7 +28,7 @@ fn to(daemon: &Daemon, listener: &Listener, filters: &[&str]) -> Result<Vec<Valu
     Ok(listed)
 }
 
-/// The first of them, waited for.
+/// Waits for the first connection event to this address.
 fn first(daemon: &Daemon, listener: &Listener) -> Result<Value> {
     wait::until("a connection event", || {
         Ok(to(daemon, listener, &[])?.into_iter().next())
@@ -95,7 +95,7 @@ network:
     Ok(())
 }
 
-/// A copy of bash under a name of its own: it can connect, and what it starts can.
+/// Returns the command of a copy of bash under another name, which connects itself and through programs that it starts.
 fn agent(directory: &Path, name: &str) -> Result<Command> {
     let path = directory.join(name);
     let bash = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
@@ -143,7 +143,7 @@ network:
     Ok(())
 }
 
-/// A list of agents that changes holds for the processes that start from then on.
+/// A changed list of agents applies to processes that start afterwards.
 #[test]
 fn agents_named_by_a_new_policy() -> Result<()> {
     let Some(host) = Host::take(&["bash"])? else {

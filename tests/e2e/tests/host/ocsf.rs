@@ -1,4 +1,4 @@
-//! The files of a root daemon in the form of OCSF: events of the kernel and of wrappers, through rotations.
+//! The event files of a root daemon in OCSF format: events of the kernel and of wrappers, through rotations.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -15,7 +15,7 @@ use mcpmon_e2e::{
 };
 use serde_json::{Value, json};
 
-/// Calls of a session: their events are more than one file holds.
+/// The number of calls in a session. Their events do not fit into one file.
 const CALLS: usize = 100;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Orphans: a server that lives on after the client that started it, reported and stopped.
+//! Orphans: servers that outlive the client that started them, reported and stopped.
 
 use std::{
     fs,
@@ -19,9 +19,9 @@ use nix::{
     unistd::Pid,
 };
 
-/// A server that hears neither the end of its input nor a request to end.
+/// The code of a server that ignores both the end of its input and a request to end.
 const SERVER: &str = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(1000)\n";
-/// A client that starts a server, says its number, and ends when its own input does.
+/// The code of a client that starts a server, prints the server's process number, and ends when its own input does.
 const CLIENT: &str = "import subprocess, sys\nserver = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)\n\
                       print(server.pid, flush=True)\nsys.stdin.read()\n";
 
@@ -77,7 +77,7 @@ impl Started {
 }
 
 impl Drop for Started {
-    /// Those that have ended already are no failure.
+    /// Kills both; it is no failure if they have ended already.
     fn drop(&mut self) {
         drop(self.client.kill());
         drop(self.client.wait());

@@ -1,4 +1,4 @@
-//! A user's own policy file where a daemon rules: it tightens, and can do nothing else.
+//! A user's own policy file on a host with a daemon: it can make the policy stricter, and nothing else.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ use mcpmon_e2e::{
 };
 use serde_json::json;
 
-/// Only this run's servers are looked for.
+/// Returns a policy that looks only for servers of this run.
 fn policy() -> String {
     let own = std::process::id();
     format!(
@@ -36,7 +36,7 @@ mcp:
     )
 }
 
-/// Puts a text in the place of the user's own file, in one step as editors do.
+/// Replaces the user's own file in one step, as editors do.
 fn own(daemon: &Daemon, text: &str) -> Result<PathBuf> {
     let path = daemon.site.path("own/mcpmon/mcpmon.yaml");
     fs::create_dir_all(path.parent().context("a directory")?)?;
@@ -62,7 +62,7 @@ fn a_file_of_the_user_tightens_and_is_followed() -> Result<()> {
         ("of_the_user", "Two."),
         ("free", "Three."),
     ])?;
-    // What it allows and accepts counts for nothing.
+    // Permissions and exceptions in it have no effect.
     let lifts = "  rules: [{id: all, match: {tool_name: '*'}, decision: ALLOW}]\n";
     own(
         &daemon,
@@ -121,7 +121,7 @@ fn a_mistake_of_the_user_disables_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Calls a tool at `url` as the user `uid`: whether it was let through.
+/// Calls a tool at `url` as the user `uid`, and returns whether the call was allowed.
 fn calls_as(uid: u32, url: &str, tool: &str) -> Result<bool> {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": {"path": "a"}}});
     let mut curl = Command::new("curl");

@@ -1,4 +1,4 @@
-//! Changed servers: reported, stopped before they serve, and let run again when they are pinned anew.
+//! Changed servers: reported, stopped before they serve, and allowed again when they are pinned anew.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use mcpmon_e2e::{
 };
 use serde_json::Value;
 
-/// Only this run's servers are looked for: others on this machine are not to be stopped.
+/// Returns a policy that looks only for servers of this run, because others on this machine must not be stopped.
 fn policy(pinning: &str) -> String {
     let own = std::process::id();
     format!(
@@ -30,7 +30,7 @@ mcp:
     )
 }
 
-/// Starts a server, talks to it, and ends it; returns its version and what was told of the start.
+/// Starts a server, talks to it, and ends it. Returns its version and the event of its start.
 fn serve(daemon: &Daemon, server: &str, number: usize, mut client: Client) -> Result<(String, Value)> {
     let version = client.initialize()?.version;
     let started = daemon.start_of(server, number)?;
@@ -98,7 +98,7 @@ fn a_dependency_changed_behind_the_same_npx() -> Result<()> {
     Ok(())
 }
 
-/// A path in the command is relative to a working directory that is not the daemon's.
+/// The command has a path relative to a working directory that is not the daemon's.
 #[test]
 fn a_changed_launcher_of_the_working_directory() -> Result<()> {
     let Some(host) = Host::take(&["node", "npm", "npx"])? else {
@@ -156,7 +156,7 @@ fn a_change_that_only_alerts() -> Result<()> {
     Ok(())
 }
 
-/// The first start is stopped and compared; after that the kernel ends the file's every start.
+/// The first start is stopped and compared; after that the kernel kills every start of the file.
 #[test]
 fn a_changed_program_is_killed_at_exec() -> Result<()> {
     let Some(host) = Host::take(&[])? else {
@@ -203,7 +203,7 @@ fn a_changed_program_is_killed_at_exec() -> Result<()> {
     Ok(())
 }
 
-/// After an upgrade that nobody but its administrator expects, before anything was started and refused.
+/// An administrator trusts an upgraded executable before it was started and refused.
 #[test]
 fn a_changed_executable_is_trusted_by_its_path() -> Result<()> {
     let Some(host) = Host::take(&[])? else {
@@ -243,7 +243,7 @@ fn a_changed_executable_is_trusted_by_its_path() -> Result<()> {
     Ok(())
 }
 
-/// Nothing but the shell serves here: it is compared when it has been alone for long enough.
+/// Only the shell serves here, so it is compared once it has been alone for long enough.
 #[test]
 fn a_changed_script_that_a_shell_serves() -> Result<()> {
     let Some(host) = Host::take(&[])? else {
@@ -269,7 +269,8 @@ fn a_changed_script_that_a_shell_serves() -> Result<()> {
     Ok(())
 }
 
-/// Upgrades of what root alone can change do not stop what runs on it; the same by anybody else does.
+/// An upgrade of an interpreter that only root can change does not stop its servers; the same change by another user
+/// does.
 #[test]
 fn an_upgraded_interpreter() -> Result<()> {
     let Some(host) = Host::take(&[])? else {

@@ -1,4 +1,4 @@
-//! Policies that change while a daemon runs, and its end.
+//! Policy changes while a daemon runs, and the daemon's end.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -27,7 +27,7 @@ fn deny(listeners: &[&Listener]) -> String {
     )
 }
 
-/// Nobody tells the daemon: it looks at the file itself.
+/// The daemon watches the file itself, without a signal.
 #[test]
 fn a_changed_file_takes_effect_by_itself() -> Result<()> {
     let Some(host) = Host::take(&[])? else {
@@ -51,7 +51,7 @@ fn daemon_hash(daemon: &Daemon) -> String {
     text(&status["policy"], "hash").to_owned()
 }
 
-/// A refused address is refused at every moment: while policies come and go, and while a bad one is refused.
+/// An address is refused at every moment, while policies are replaced and while an invalid one is refused.
 #[test]
 fn no_moment_without_policy() -> Result<()> {
     let Some(host) = Host::take(&[])? else {
@@ -65,12 +65,12 @@ fn no_moment_without_policy() -> Result<()> {
             while !done.load(Ordering::Relaxed) {
                 assert_eq!(connect(always.target())?, Attempt::Refused);
                 refused.fetch_add(1, Ordering::Relaxed);
-                // Slow enough for every event to be kept.
+                // A pause, so that every event is kept.
                 std::thread::sleep(Duration::from_millis(1));
             }
             Ok(())
         });
-        // A check that fails must end the other thread as well, or the scope waits for it for ever.
+        // A failed check must end the other thread as well, because the scope would wait for it for ever.
         let reloads = catch_unwind(AssertUnwindSafe(|| reload_often(&daemon, &always, &sometimes)));
         done.store(true, Ordering::Relaxed);
         let reloads = reloads.unwrap_or_else(|panic| resume_unwind(panic));
@@ -174,7 +174,7 @@ fn an_end_by_signal_leaves_the_kernel_enforcing_until_it_is_told_otherwise() -> 
     Ok(())
 }
 
-/// Observing: everything is reported, nothing is refused or stopped.
+/// In observe mode everything is reported, and nothing is refused or stopped.
 #[test]
 fn observing_lets_everything_pass() -> Result<()> {
     let Some(host) = Host::take(&[])? else {

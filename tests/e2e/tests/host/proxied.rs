@@ -1,4 +1,5 @@
-//! `mcpmon run` beside a daemon: its models behind the daemon's proxy, and what goes round it seen by the kernel.
+//! `mcpmon run` beside a daemon: its models are behind the daemon's proxy, and the kernel sees connections that bypass
+//! it.
 
 use std::{
     fs,
@@ -22,7 +23,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use test_case::test_case;
 
-/// An agent that does what it is told, line by line, and says what came of it.
+/// An agent that executes commands line by line, and reports their outcome.
 const AGENT: &str = r#"
 import json, os, socket, subprocess, sys, urllib.error, urllib.request
 
@@ -72,7 +73,7 @@ for line in sys.stdin:
     print(json.dumps({"ask": ask, "dial": dial, "child": child, "orphan": orphan}[word](*rest)), flush=True)
 "#;
 
-/// A daemon whose models are a script, and what is needed to run agents beside it.
+/// A daemon whose models are a script, and the settings for running agents beside it.
 struct Scene {
     model: FakeLlm,
     listen: SocketAddr,
@@ -109,7 +110,7 @@ proxy:
     }
 }
 
-/// `mcpmon run` with the agent in it.
+/// A run of the agent by `mcpmon run`.
 struct Run {
     child: Child,
     input: ChildStdin,
@@ -148,7 +149,7 @@ impl Run {
         serde_json::from_str(&line).with_context(|| format!("`{word}`: {line:?}"))
     }
 
-    /// Ends it; what it told on standard error.
+    /// Ends the run, and returns its standard error.
     fn end(self) -> Result<String> {
         drop(self.input);
         let output = self.child.wait_with_output()?;
@@ -214,7 +215,7 @@ fn who_goes_round_the_proxy(bypass: &str, dialled: &str, by_child: &str, action:
     })
 }
 
-/// A policy that changes holds for sessions that run.
+/// A changed policy applies to running sessions.
 #[test]
 fn a_session_that_runs_is_held_to_a_new_policy() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {
@@ -263,7 +264,7 @@ fn a_restart_loses_no_block_and_no_session() -> Result<()> {
     Ok(())
 }
 
-/// After a restart the daemon finds what lost its parents by its control group.
+/// After a restart the daemon finds processes that lost their parents by their control group.
 #[test]
 fn who_lost_its_parents_is_found_by_its_control_group() -> Result<()> {
     let Some(host) = Host::take(&["python3", "setsid"])? else {
@@ -282,14 +283,14 @@ fn who_lost_its_parents_is_found_by_its_control_group() -> Result<()> {
     fs::write(said.with_extension("go"), "")?;
     let result = wait::until("what the orphan says", || Ok(fs::read_to_string(&said).ok()))?;
     let told = run.end()?;
-    // Not every host lets a group be made.
+    // Not every host lets `mcpmon run` make a control group.
     let own_group = status["runs"][0]["own_group"] == true;
     assert_eq!(own_group, !told.contains("no control group"), "{status}\n{told}");
     assert_eq!(result, if own_group { "PermissionError" } else { "connected" });
     Ok(())
 }
 
-/// A gateway of the user's own is spoken to by a proxy of the agent's own; the daemon knows of it all the same.
+/// An agent's gateway that the user configured is reached through a separate proxy, which the daemon knows of as well.
 #[test]
 fn a_proxy_of_its_own_is_known_to_the_daemon() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {

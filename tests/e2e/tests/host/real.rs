@@ -9,7 +9,7 @@ use mcpmon_e2e::{
     real::{Origin, Real, SERVERS, Scene, Sdk},
 };
 
-/// Only the installed servers are looked for, wherever they are started from.
+/// Returns a policy that looks only for the installed servers, wherever they are started from.
 fn policy(real: &Real) -> String {
     let npm = real.npm("mcp-*").display().to_string();
     let python = real.python("mcp-*").display().to_string();

@@ -1,4 +1,4 @@
-//! Refused servers: they end, with all they started, whatever they call themselves.
+//! Refused servers: they end with every process that they started, whatever their names are.
 
 use std::{
     ffi::OsString,
@@ -15,7 +15,7 @@ use std::{
 use anyhow::Result;
 use mcpmon_e2e::{daemon::Daemon, host::Host, program, servers};
 
-/// A daemon that refuses a server, and that server: a shell under its name.
+/// Starts a daemon that refuses a server, and makes this server: a shell under its name.
 fn refused(host: &Host, ending: &[u8]) -> Result<(Daemon, PathBuf)> {
     let name = servers::name();
     let policy = format!(
@@ -41,7 +41,7 @@ fn a_name_that_is_no_text_protects_nobody() -> Result<()> {
         return Ok(());
     };
     let (_daemon, program) = refused(&host, b"\xff")?;
-    // It reads from a pipe that stays open: nothing but a signal ends it.
+    // The server reads from a pipe that stays open, so only a signal ends it.
     let (standard_input, _open) = pipe()?;
     let status = Command::new(program).stdin(standard_input).status()?;
     assert_eq!(status.signal(), Some(9), "{status}");
@@ -54,7 +54,7 @@ fn a_child_forked_at_once_does_not_survive() -> Result<()> {
         return Ok(());
     };
     let (_daemon, program) = refused(&host, b"")?;
-    // Whoever starts a server is an agent from then on.
+    // A process that starts a server is an agent from then on.
     let (standard_input, open) = pipe()?;
     Command::new(&program).stdin(standard_input).status()?;
     drop(open);
@@ -68,7 +68,7 @@ fn a_child_forked_at_once_does_not_survive() -> Result<()> {
             .stdout(standard_output)
             .stderr(OpenOptions::new().write(true).open("/dev/null")?);
         command.status()?;
-        drop(command); // with its end of the pipe
+        drop(command); // Closes the command's end of the pipe.
         let mut said = String::new();
         survived.read_to_string(&mut said)?;
         assert_eq!(said, "");

@@ -1,4 +1,4 @@
-//! Remote servers behind the daemon's proxy: what goes through it, and what goes round it.
+//! Remote servers behind the daemon's proxy: connections through it, and connections that bypass it.
 
 use std::process::{Command, Stdio};
 
@@ -15,14 +15,15 @@ use mcpmon_e2e::{
 };
 use serde_json::{Value, json};
 
-/// The connections to a server.
+/// Returns the connection events to a server.
 fn connections(daemon: &Daemon, server: &Remote) -> Result<Vec<Value>> {
     let mut listed = daemon.site.list(&["connections", "--limit", "10000"])?;
     listed.retain(|event| text(event, "remote_addr") == server.address().to_string());
     Ok(listed)
 }
 
-/// A server that is declared by the name of its host: listed before anybody asks, and then a client of pipes.
+/// A server that is declared by a host name: the proxy lists its tools before any client asks, and then a stdio client
+/// uses it.
 #[test]
 fn a_named_server_is_listed_and_wrapped_beside_the_daemon() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {
@@ -79,7 +80,7 @@ fn through_the_proxy_and_round_it() -> Result<()> {
     let Some(host) = Host::take(&["bash", "python3"])? else {
         return Ok(());
     };
-    // An address that nothing else of this host connects to.
+    // An address that no other process of this host connects to.
     let place = Listener::open()?;
     let server = Remote::start_at(place.ip().into(), &json!([tool("read", "Reads a note")]))?;
     let listen = free_address()?;
@@ -120,7 +121,7 @@ fn through_the_proxy_and_round_it() -> Result<()> {
     assert_eq!(text(&round, "action"), "audit");
     assert_eq!(round.get("proxied"), None);
 
-    // What the daemon judges itself is in its store as what wrappers tell it.
+    // Events of the daemon's own judgements are in its store, as those of wrappers are.
     let event = daemon.event_of("mcp_tool_called", "notes")?;
     assert_eq!(text(&event, "layer"), "mcp_http");
     let status = daemon.status()?;

@@ -1,5 +1,5 @@
-//! Servers in sandboxes, with a daemon: it tells of those that wrappers made, and what the proxy of npm's sandbox-runtime
-//! connects to for a server counts as the server's.
+//! Servers in sandboxes, with a daemon: it reports sandboxes that wrappers made, and connections that the proxy of
+//! npm's sandbox-runtime makes for a server count as the server's.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use mcpmon_e2e::{
 };
 use serde_json::{Value, json};
 
-/// A server that asks the proxy of its sandbox for a connection, and then hears its client until that ends.
+/// The code of a server that asks the proxy of its sandbox for a connection, and then reads its input until it ends.
 const SERVER: &str = r#"
 import base64, os, socket, sys, urllib.parse
 proxy = urllib.parse.urlparse(os.environ["HTTP_PROXY"])
@@ -34,7 +34,7 @@ connection.recv(300)
 sys.stdin.read()
 "#;
 
-/// A server in the sandbox of `srt`, and the port that it asks for.
+/// A server in the sandbox of `srt`, and the port that it connects to.
 struct Sandboxed {
     name: String,
     words: Vec<String>,
@@ -95,14 +95,14 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// A process that has ended already is no failure.
+    /// Waits for the client's end; it is no failure if it has ended already.
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         drop(self.0.wait());
     }
 }
 
-/// A policy with these servers.
+/// Returns a policy with these servers.
 fn policy(servers: &str) -> String {
     let own = std::process::id();
     format!(
@@ -160,7 +160,7 @@ fn the_list_of_a_server_holds_for_the_proxy_of_its_sandbox() -> Result<()> {
     let daemon = Daemon::start(&host, &policy(""))?;
     for (list, action) in [
         ("default: allow, deny: ['127.0.0.1:PORT']", "block"),
-        // The ways to the proxy are on loopback, as what the test connects to is.
+        // The connections to the proxy are on loopback, as the address is that the test connects to.
         ("default: deny, allow: [127.0.0.0/8, '::1']", "allow"),
     ] {
         let server = Sandboxed::new(&daemon, &real)?;

@@ -1,5 +1,5 @@
-//! Races for the time between the comparison of a server's files and their use: somebody watches how they are read, puts
-//! others in their place just then, and puts them back when they were used.
+//! Races for the time between the comparison of a server's files and their use: an attacker watches when they are read,
+//! replaces them just then, and restores them when they were used.
 
 use std::{
     fmt,
@@ -32,16 +32,17 @@ use nix::{
     sys::inotify::{AddWatchFlags, InitFlags, Inotify},
 };
 
-/// Races at a time; each has a server and files of its own.
+/// The number of races at a time; each has a separate server with separate files.
 const SIDE_BY_SIDE: usize = 10;
 const ROUNDS: usize = 20;
-/// The time in which a server that is another one has to be found: the second comparison comes after two seconds.
+/// The time in which a replaced server has to be found: the second comparison comes after two seconds.
 const FOUND_WITHIN: Duration = Duration::from_secs(6);
 
 const GOOD: &str = "MARK = 'good'\n";
 const EVIL: &str = "MARK = 'evil'\n";
 
-/// Stores into the file that it is told, through a shared mapping: one that was dirty before, or a new one.
+/// A program that writes into the file that it is given through a shared mapping, which is dirty before the race or
+/// new.
 const MAPPER: &str = r#"
 import mmap, os, sys
 path, early = os.environ["SWAPPED"], sys.argv[1] == 'early'
@@ -60,27 +61,27 @@ for line in sys.stdin:
     print('done', flush=True)
 "#;
 
-/// A way to put other code in the place of a file.
+/// A way to put other code into a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Swap {
     Rename,
     Write,
     WriteByOtherName,
-    /// The other name is made for it, and removed when it is done.
+    /// The other name is made for the swap, and removed when the swap is done.
     WriteByNewName,
-    /// The other name is gone before the server starts, a descriptor of it is kept.
+    /// The other name is removed before the server starts, and a descriptor of it is kept.
     WriteByDescriptor,
     DirtyMapping,
     NewMapping,
     Directory,
 }
 
-/// The sign that the file was compared, or is about to be used.
+/// The sign by which the attacker recognises that the file was compared, or is about to be used.
 #[derive(Clone, Copy, Debug)]
 enum Sign {
-    /// It was closed so many times.
+    /// The file was closed this many times.
     Closed(usize),
-    /// The server goes on.
+    /// The server continues after it was stopped.
     Released,
 }
 
@@ -135,11 +136,11 @@ impl Server {
     }
 }
 
-/// Somebody who can put other code in the place of a file, and the former back.
+/// An attacker who can put other code into a file, and restore the original.
 struct Swapper {
     swap: Swap,
     file: PathBuf,
-    /// Another name of it, where the swap has one.
+    /// Another name of the file, if the swap uses one.
     other: PathBuf,
     descriptor: Option<File>,
     mapper: Option<Mapper>,
@@ -184,7 +185,7 @@ impl Drop for Mapper {
 }
 
 impl Swapper {
-    /// Prepares everything that can be.
+    /// Prepares everything that can be prepared before the race.
     fn prepare(server: &Server, swap: Swap, file: &Path) -> Result<Self> {
         let above = server.directory.parent().context("a directory")?;
         let stem = if file == server.script { "script" } else { "module" };
@@ -308,7 +309,7 @@ impl Swapper {
     }
 }
 
-/// The end of a race.
+/// The outcome of a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     /// The sign did not come before the server had started.
@@ -317,13 +318,13 @@ enum End {
     TooLate,
     /// The server was killed and had not run the other code.
     Prevented,
-    /// It ran the other code, for this time at most.
+    /// The server ran the other code, for this time at most.
     Found(Duration),
-    /// It runs on.
+    /// The server continues to run the other code.
     Unnoticed,
 }
 
-/// Waits for the sign; says whether it came before the race was over.
+/// Waits for the sign, and returns whether it came before the race was over.
 fn wait_for(sign: Sign, inotify: &Inotify, pid: u32, is_over: &AtomicBool) -> Result<bool> {
     let mut closed = 0;
     let mut was_stopped = false;
@@ -377,13 +378,13 @@ fn race(server: &Server, swap: Swap, sign: Sign, file: &Path) -> Result<End> {
     if swapped {
         swapper.put("good")?;
     }
-    // Of a swap with a name that was there before; the next race is one of its own.
+    // Removes the other name of a swap that was there before; the next race makes a new one.
     drop(fs::remove_file(&swapper.other));
     drop(swapper);
     let is_evil = said.contains("evil");
     let patience = if is_evil { FOUND_WITHIN } else { Duration::ZERO };
     let status = loop {
-        // One that says nothing has ended, or is about to.
+        // A server that prints nothing has ended, or is about to.
         let ended = match said.is_empty() {
             true => Some(process.wait()?),
             false => process.try_wait()?,
@@ -405,7 +406,7 @@ fn race(server: &Server, swap: Swap, sign: Sign, file: &Path) -> Result<End> {
         (true, false) => {
             anyhow::bail!("a server was killed whose files nobody changed, in a race of {swap:?}")
         }
-        // A directory that is away for a moment ends a server, too.
+        // A server also ends if its directory is away for a moment.
         (false, false) if swapped => End::TooLate,
         (false, false) => {
             ensure!(status.success(), "it ended with {status}");
@@ -416,7 +417,7 @@ fn race(server: &Server, swap: Swap, sign: Sign, file: &Path) -> Result<End> {
     Ok(end)
 }
 
-/// Numbers of races of one kind.
+/// The numbers of races with each outcome, for one kind of swap.
 #[derive(Debug, Default)]
 struct Tally {
     no_swap: usize,
@@ -484,7 +485,7 @@ fn swaps_between_hash_and_use_are_not_unnoticed() -> Result<()> {
         let ends: Vec<_> = thread::scope(|scope| {
             let begin = |(number, server): (usize, &Server)| {
                 let race_number = round * SIDE_BY_SIDE + number;
-                // Servers alternate between disk and memory, so that every other number is of the same place.
+                // Servers alternate between disk and memory, so every second number is of the same place.
                 let kind = race_number / 2;
                 let (swap, sign) = (SWAPS[kind % SWAPS.len()], SIGNS[kind / SWAPS.len() % SIGNS.len()]);
                 let of_module = kind / (SWAPS.len() * SIGNS.len()) % 2 == 1;

@@ -1,4 +1,5 @@
-//! Servers that no wrapper carries, heard by the tap: its record beside the wrapper's, and what it says of what it lost.
+//! Servers that no wrapper carries, recorded by the tap: its record compared with the wrapper's, and its report of lost
+//! data.
 
 use std::{
     fs,
@@ -20,7 +21,7 @@ use mcpmon_e2e::{
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-/// The servers of which both records are compared.
+/// The servers for which both records are compared.
 const COMPARED: [(&str, Sdk); 5] = [
     ("mcp-server-everything", Sdk::TypeScript),
     ("mcp-server-filesystem", Sdk::Python),
@@ -28,7 +29,7 @@ const COMPARED: [(&str, Sdk); 5] = [
     ("mcp-server-sqlite", Sdk::Python),
     ("mcp-server-time", Sdk::TypeScript),
 ];
-/// The fields in which an event tells of a message. When it was, its number and its process differ.
+/// The compared fields of a message's event. Time, number and process differ.
 const FIELDS: [&str; 15] = [
     "type",
     "severity",
@@ -46,15 +47,15 @@ const FIELDS: [&str; 15] = [
     "method",
     "summary",
 ];
-/// Tapped servers of one user at most, as docs/tap.md has it.
+/// The largest number of tapped servers of one user, as in docs/tap.md.
 const MAX_SERVERS_OF_USER: usize = 64;
-/// A user who has no server otherwise.
+/// A user without other servers.
 const OTHER_USER: u32 = 65534;
-/// More than the ring of the tap holds.
+/// Messages that together do not fit into the ring of the tap.
 const FLOODS: usize = 24;
 const FLOOD: usize = 1 << 20;
 
-/// Only the installed servers are looked for, wherever they are started from.
+/// Returns a policy that looks only for the installed servers, wherever they are started from.
 fn of_real(real: &Real, unwrapped: &str) -> String {
     let npm = real.npm("mcp-*").display().to_string();
     let python = real.python("mcp-*").display().to_string();
@@ -64,7 +65,7 @@ fn of_real(real: &Real, unwrapped: &str) -> String {
     )
 }
 
-/// Only this run's servers are looked for.
+/// Returns a policy that looks only for servers of this run.
 fn policy(unwrapped: &str) -> String {
     let own = std::process::id();
     format!(
@@ -73,7 +74,7 @@ fn policy(unwrapped: &str) -> String {
     )
 }
 
-/// The records of messages that a layer made of a server, in no order.
+/// Returns a layer's records of a server's messages, sorted.
 fn records(events: &[Value], layer: &str, server: &str, scene: &Scene) -> Vec<String> {
     let own = scene.directory().display().to_string();
     let is_told = |event: &&Value| text(event, "layer") == layer && text(event, "server_id") == server;
@@ -155,7 +156,7 @@ fn the_taps_record_beside_the_wrappers() -> Result<()> {
     Ok(())
 }
 
-/// The names of the servers that are tapped; `None` while the tap is off.
+/// Returns the names of the tapped servers; `None` while the tap is off.
 fn tapped(daemon: &Daemon) -> Result<Option<Vec<String>>> {
     let status = daemon.status()?;
     let servers = status["tap"]["servers"].as_array();
@@ -189,7 +190,7 @@ fn the_tap_is_on_while_the_policy_says_so_and_stops_nothing() -> Result<()> {
     daemon.event_of("mcp_server_unwrapped", &server.name)?;
     until_tapped(&daemon, None)?;
 
-    // A server that runs already is heard from the middle on.
+    // A running server is recorded from the middle of its conversation on.
     daemon.adopt(&policy("observe"))?;
     until_tapped(&daemon, Some(&[&server.name]))?;
     running.tools()?;
@@ -207,7 +208,7 @@ fn the_tap_is_on_while_the_policy_says_so_and_stops_nothing() -> Result<()> {
         "{called}"
     );
 
-    // What a wrapper carries is not tapped.
+    // Servers behind a wrapper are not tapped.
     let wrapped = ToolServer::write(&daemon.site.path("wrapped"))?;
     wrapped.offer(&[("rivers", "Lists rivers.")])?;
     let mut client = Client::start(&mut daemon.site.wrap(program::path()?, wrapped.words()))?;
@@ -219,7 +220,7 @@ fn the_tap_is_on_while_the_policy_says_so_and_stops_nothing() -> Result<()> {
     until_tapped(&daemon, Some(&[&server.name]))?;
     client.close()?;
 
-    // Another one is heard from its first word on, and is let go with its end.
+    // A server that starts later is recorded from its first message on, and removed when it ends.
     let mut other = Client::start(&mut server.command())?;
     other.initialize()?;
     other.tools()?;
@@ -244,7 +245,8 @@ fn the_tap_is_on_while_the_policy_says_so_and_stops_nothing() -> Result<()> {
     Ok(())
 }
 
-/// A wrapper that finds a new daemon only after its server counted as unwrapped: from then on its record is the only one.
+/// A wrapper connects to a new daemon only after its server counted as unwrapped; from then on only the wrapper records
+/// it.
 #[test]
 fn a_late_wrapper_ends_the_tap_of_its_server() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {
@@ -325,7 +327,7 @@ fn a_user_with_too_many_servers_takes_nobody_elses_place() -> Result<()> {
     })?;
     assert_eq!(number(&left_out, "count"), 1, "{left_out}");
 
-    // Another user has a share of their own, and a place that is free again is for the next server.
+    // Another user has a separate share, and a place that becomes free is given to the next server.
     let mut others = server.command();
     let mut others = Client::start(others.uid(OTHER_USER).gid(OTHER_USER))?;
     others.initialize()?;

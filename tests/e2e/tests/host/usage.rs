@@ -1,4 +1,4 @@
-//! Mistakes of the person at the keyboard: what is said, and with which exit status.
+//! Mistakes on the command line: the messages and exit statuses.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use mcpmon_e2e::{
     site::Site,
 };
 
-/// Checks exit status and what is said on standard error.
+/// Checks the exit status and the message on standard error.
 fn told(run: &Run, code: i32, says: &[&str]) {
     assert_eq!(run.code, Some(code), "{run:?}");
     for text in says {
@@ -50,7 +50,7 @@ fn command_lines() -> Result<()> {
     told(&program::run(["pins", "reset"])?, 2, &["--server"]);
     let odd_name = program::run(["pins", "reset", "--server", "\u{1b}[2J"])?;
     told(&odd_name, 2, &["a server id cannot contain '\\u{1b}'"]);
-    // As every release, it has kernel programs without a log.
+    // Like every release, this build has kernel programs without a log.
     told(
         &program::run(["daemon", "--kernel-log", "--config", "/nonexistent"])?,
         2,

@@ -1,4 +1,4 @@
-//! Ways to run another program or other code under the name of a pinned server, each with what comes of it.
+//! Ways to run another program or other code under the name of a pinned server, and the outcome of each.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use mcpmon_e2e::{
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use test_case::test_case;
 
-/// Executes a copy of a program that is in no file system.
+/// A program that executes a copy of another program, which is in no file system.
 const MEMFD: &str = r"
 import os, sys
 memory = os.memfd_create('copy')
@@ -46,7 +46,7 @@ impl Drop for Mounted {
     }
 }
 
-/// A started server, and what has to stay for it.
+/// A started server, and the mount that has to stay for it.
 type Start = (Child, Option<Mounted>);
 
 fn start(command: &mut Command) -> Result<Child> {
@@ -54,7 +54,7 @@ fn start(command: &mut Command) -> Result<Child> {
     command.spawn().context("it does not start")
 }
 
-/// Closes its input and waits; its output, and the signal that ended it.
+/// Closes the server's input and waits for its end. Returns its output, and the signal that ended it.
 fn outcome(mut server: Child) -> Result<(String, Option<i32>)> {
     drop(server.stdin.take());
     let mut output = String::new();
@@ -63,7 +63,7 @@ fn outcome(mut server: Child) -> Result<(String, Option<i32>)> {
     Ok((output, server.wait()?.signal()))
 }
 
-/// A changed copy of the program, in a directory of its own.
+/// Makes a changed copy of the program, in another directory.
 fn changed(server: &NativeServer, directory: &Path) -> Result<PathBuf> {
     fs::create_dir_all(directory)?;
     let copy = directory.join(&server.name);
@@ -170,7 +170,7 @@ fn script(path: &Path, code: &str) -> Result<()> {
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }
 
-/// Code in no file of the server is not compared: SECURITY.md names it.
+/// Code that is in no file of the server is not compared; SECURITY.md says so.
 #[test_case("NODE_OPTIONS", "--require={}"; "node's options")]
 #[test_case("LD_PRELOAD", "{}"; "a library that is loaded first")]
 fn code_by_the_environment_is_not_compared(variable: &str, value: &str) -> Result<()> {
@@ -224,7 +224,7 @@ fn loader() -> Result<PathBuf> {
     found.context("no dynamic loader of glibc")
 }
 
-/// A command that has the loader run a program, with options of the loader's own.
+/// Returns a command by which the loader runs a program, with options for the loader.
 fn by_loader(loader: &Path, program: &Path) -> Command {
     let mut command = Command::new(loader);
     command
@@ -256,7 +256,7 @@ fn a_program_that_the_loader_runs_is_compared() -> Result<()> {
         daemon.site.events()
     );
 
-    // A loader that anybody may have written can run anything.
+    // A loader that any user may have written can run any code.
     let own = daemon.site.path("").join(loader.file_name().context("a name")?);
     program::copy(&loader, &own)?;
     let (_, signal) = outcome(start(&mut by_loader(&own, &server.program))?)?;
@@ -273,7 +273,7 @@ fn a_program_that_the_loader_runs_is_compared() -> Result<()> {
     Ok(())
 }
 
-/// The loader maps the program itself where that is linked for it.
+/// If a program is linked for the loader, the loader maps the program itself.
 #[test]
 fn a_program_that_is_linked_for_the_loader_is_compared() -> Result<()> {
     let Some(host) = Host::take(&[])? else {
@@ -307,17 +307,17 @@ fn a_program_that_is_linked_for_the_loader_is_compared() -> Result<()> {
     Ok(())
 }
 
-/// Runs the script that it is given as its own code.
+/// A program that runs the script in its argument as its own code.
 const RUNNER: &str = "import sys; exec(compile(open(sys.argv[1]).read(), sys.argv[1], 'exec'))\n";
 
-/// The first line of the script that interprets another one.
+/// The first line of a script that is interpreted by another script.
 #[derive(Clone, Copy)]
 enum Below {
     Interpreter,
     Env,
 }
 
-/// A script whose first line names another script, and that one.
+/// Makes a script whose first line names another script, and that other script.
 fn chain(directory: &Path, name: &str, below: Below) -> Result<(PathBuf, PathBuf)> {
     let (server, runner) = (directory.join(name), directory.join("runner"));
     let first = match below {
@@ -359,7 +359,8 @@ fn scripts_that_interpret_scripts_are_compared(below: Below) -> Result<()> {
     Ok(())
 }
 
-/// Code in an argument lies in no file: a declared server is known by its words, and only its interpreter is compared.
+/// Code in an argument is in no file: a declared server is recognised by its command line, and only its interpreter is
+/// compared.
 #[test_case("python3", "-c", "import sys; print('server', flush=True); sys.stdin.read()"; "python")]
 #[test_case("node", "-e", "console.log('server'); process.stdin.resume()"; "node")]
 fn code_in_an_argument_is_known_by_its_words(interpreter: &str, option: &str, code: &str) -> Result<()> {
@@ -379,7 +380,7 @@ fn code_in_an_argument_is_known_by_its_words(interpreter: &str, option: &str, co
     }
     let other = code.replace("server", "other");
     assert_eq!(outcome(run(&other)?)?, ("other\n".to_owned(), None));
-    // Whatever comes after it was recorded after it.
+    // The events are recorded in order, so the earlier ones are there when this one is.
     let last = run(code)?;
     daemon.start_of(&name, 3)?;
     outcome(last)?;

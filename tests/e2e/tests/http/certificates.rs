@@ -1,4 +1,4 @@
-//! A server that is known by its certificate is asked where it shows that one, and nowhere else.
+//! A server with a pinned certificate gets requests only where it presents that certificate.
 
 use std::{fs, process::Command};
 
@@ -11,7 +11,7 @@ use mcpmon_e2e::{
 };
 use serde_json::json;
 
-/// A server with a certificate of its own making.
+/// A server with a self-signed certificate.
 struct Tls {
     process: Background,
     scene: Scene,
@@ -28,7 +28,7 @@ impl Tls {
         Ok(Self { process, scene })
     }
 
-    /// The certificate's digest, and what was heard.
+    /// Returns the digest of the certificate, and the requests that the server received.
     fn heard(&self) -> Result<(String, Vec<String>)> {
         let text = fs::read_to_string(self.scene.file("heard"))?;
         let mut lines = text.lines().map(str::to_owned);
@@ -67,7 +67,7 @@ fn only_the_pinned_certificate_is_asked() -> Result<()> {
         told.contains(&shown) && told.contains(&other),
         "both are shown: {told}"
     );
-    // Once for the client, and once where the proxy itself had asked by then.
+    // One event for the client's connection, and one for the proxy's own if it had asked by then.
     assert!(!proxy.scene.events("mcp_tls_mismatch")?.is_empty());
 
     let (refused, _) = server.listed(None)?;

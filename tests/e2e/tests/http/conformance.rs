@@ -1,4 +1,4 @@
-//! The official conformance suite finds the same with mcpmon before a server as without, check by check.
+//! The official conformance suite reports the same results with mcpmon in front of a server as without, check by check.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -17,14 +17,14 @@ const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST
 const HANDSHAKE: Suite = Suite::Handshake;
 const LAST_HANDSHAKE: Suite = Suite::Required("2025-11-25");
 const STATELESS: Suite = Suite::Required("2026-07-28");
-/// The checks that concern the proxy itself: it refuses names of other hosts, and does not know sessions that
+/// The checks that concern the proxy itself: it refuses names of other hosts, and does not know sessions that have
 /// ended.
 const OWN: [&str; 2] = [
     "server-dns-rebinding-protection",
     "server-server-session-lifecycle",
 ];
 
-/// Nothing is found wrong with the server itself, so that the rest proves something.
+/// The suite reports no errors of the server itself, so that the comparison is meaningful.
 #[test_case(Answers::Events, LAST_HANDSHAKE; "sessions")]
 #[test_case(Answers::Events, STATELESS; "stateless, as events")]
 #[test_case(Answers::Json, STATELESS; "stateless, as json")]
@@ -54,7 +54,7 @@ fn the_proxy_changes_nothing(answers: Answers, suite: Suite) -> Result<()> {
     same(suite, &without, &with, &proxy.log())
 }
 
-/// A failure of this server that concerns the proxy itself does not occur behind it; all else is the same.
+/// Scenarios that concern the proxy itself have no failures behind it. All others give the same results.
 #[test_case(HANDSHAKE; "first line of the suite")]
 #[test_case(LAST_HANDSHAKE; "second line of the suite")]
 fn the_proxy_changes_nothing_of_a_real_server(suite: Suite) -> Result<()> {
@@ -76,13 +76,13 @@ fn the_proxy_changes_nothing_of_a_real_server(suite: Suite) -> Result<()> {
     same(suite, &without, &with, &proxy.log())
 }
 
-/// The same for a server of pipes, whose pipes a gateway carries over HTTP.
+/// The same for a stdio server that a gateway offers over HTTP.
 #[test]
 fn the_wrapper_changes_nothing_of_a_real_server() -> Result<()> {
     wrapped(|real| vec![real.npm("mcp-server-everything").display().to_string()])
 }
 
-/// The same for a server that has all that the suite asks for.
+/// The same for a server with everything that the suite asks for.
 #[test]
 fn the_wrapper_changes_nothing() -> Result<()> {
     wrapped(|_| vec![program::beside("mcpmon-conformant-server"), "--stdio".to_owned()])

@@ -1,4 +1,4 @@
-//! Lists are read before a client asks, and a server that lists without end takes little memory.
+//! Lists are read before a client asks, and a server whose list never ends uses little memory.
 
 use std::{fs, io, net::TcpStream};
 
@@ -15,11 +15,11 @@ const POLICY: &str = "version: 1\nmcp:\n  server_policy: none\n";
 const JSON: &str = "application/json";
 /// The tool that is listed last.
 const LAST: &str = "last";
-/// The memory that lists may take beyond that of others, kibibytes.
+/// The memory that these lists may take beyond that of other lists, in kibibytes.
 const MOST: u64 = 64 << 10;
 
-/// A page of tools, each as many small things as go into so many bytes: what is hostile takes many times the room of
-/// its text once it is read.
+/// Returns a page of tools, each padded to `bytes` bytes with as many small values as possible, because a hostile list
+/// takes many times its size in memory once it is parsed.
 fn page(tools: &[&str], bytes: usize, next: Option<usize>) -> String {
     let things = "{},".repeat(bytes / 3) + "{}";
     let tool =
@@ -33,17 +33,17 @@ fn usual(_: usize) -> String {
     page(&[LAST], 300, None)
 }
 
-/// Pages without an end.
+/// Returns a page that is followed by another one, without an end.
 fn pages(number: usize) -> String {
     page(&["a"], 1 << 20, Some(number + 1))
 }
 
-/// One page that has none.
+/// Returns a page that is the only one.
 fn whole(_: usize) -> String {
     page(&["a"], 5 << 20, None)
 }
 
-/// As much as may be, nearly four mebibytes.
+/// Returns a page of almost the largest allowed size, nearly four mebibytes.
 fn most(number: usize) -> String {
     let names: Vec<String> = (0..9).map(|tool| format!("t{number}-{tool}")).collect();
     let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -53,7 +53,7 @@ fn most(number: usize) -> String {
     page(&names, 20_000, (number < 19).then_some(number + 1))
 }
 
-/// A server that has tools, and answers with this page of the number of those that were asked for.
+/// Starts a server with tools, which answers with `page` of the page number that is asked for.
 fn lists(page: fn(usize) -> String) -> Result<RawServer> {
     RawServer::start(move |asked: &Message, stream: &mut TcpStream| -> io::Result<()> {
         let message = asked.json();
@@ -73,8 +73,8 @@ fn lists(page: fn(usize) -> String) -> Result<RawServer> {
     })
 }
 
-/// The most memory, in kibibytes, that a proxy had before a server with such lists until an event of this kind told what
-/// they were taken for; and the events.
+/// Returns the peak memory, in kibibytes, of a proxy for a server with such lists until an event of this kind was
+/// recorded, and the events.
 fn peak(page: fn(usize) -> String, kind: &str) -> Result<(u64, Vec<Value>)> {
     let server = lists(page)?;
     let proxy = McpProxy::start(POLICY, &[it(&server.url())])?;

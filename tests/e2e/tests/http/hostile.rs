@@ -1,4 +1,4 @@
-//! Messages that no official client or server would send, each with the exact answer.
+//! Messages that no official client or server would send, and the exact answer to each.
 
 use std::{
     io::{self, Write as _},
@@ -15,14 +15,14 @@ use mcpmon_e2e::{
 use serde_json::{Value, json};
 use test_case::test_case;
 
-/// One tool may not be called.
+/// A policy in which one tool may not be called.
 const POLICY: &str = "version: 1\nmcp:\n  blocked_tools: [forbidden]\n";
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
-/// Longer than what the proxy holds of one message.
+/// A size above the proxy's limit for one message.
 const TOO_LONG: usize = (64 << 20) + 1;
 
-/// The tools of the server behind.
+/// Returns the tools of the server behind the proxy.
 fn tools() -> Value {
     let text = json!({"type": "string"});
     let region = json!({"type": "string", "x-mcp-header": "Region"});
@@ -33,7 +33,7 @@ fn tools() -> Value {
     ])
 }
 
-/// Returns the result of a message.
+/// Returns the server's result for a message.
 fn result(message: &Value) -> Value {
     let result = match message["method"].as_str().unwrap_or_default() {
         "tools/list" => json!({"tools": tools()}),
@@ -47,7 +47,7 @@ fn result(message: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": message["id"], "result": result})
 }
 
-/// A server that answers messages, and arrays of them, with JSON.
+/// Answers messages, and arrays of messages, with JSON.
 fn answer(asked: &Message, stream: &mut TcpStream) -> io::Result<()> {
     let body = asked.json();
     let answers = match &body {
@@ -63,7 +63,7 @@ fn call(tool: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": tool, "arguments": {}}})
 }
 
-/// A call of the stateless era.
+/// Returns a call in the stateless protocol.
 fn stateless(tool: &str, arguments: &Value) -> Value {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -109,7 +109,7 @@ fn headers_that_say_something_else_are_refused(headers: &[(&str, &str)]) -> Resu
     Ok(())
 }
 
-/// A server that executes arrays whatever the version says executes nothing that may not be called.
+/// A server that executes arrays in any protocol version executes no blocked call.
 #[test]
 fn a_call_in_an_array_is_judged() -> Result<()> {
     let server = RawServer::start(answer)?;
@@ -167,7 +167,7 @@ fn what_is_read_in_two_ways_does_not_arrive(body: &str) -> Result<()> {
     Ok(())
 }
 
-/// The same stream, however it is cut: a byte at a time, and with every kind of line end.
+/// A stream gives the same events in any chunks, one byte at a time, and with every kind of line end.
 #[test_case("\n"; "lf")]
 #[test_case("\r\n"; "crlf")]
 #[test_case("\r"; "cr")]
@@ -219,7 +219,7 @@ fn a_stream_is_the_same_however_it_is_cut(end: &'static str) -> Result<()> {
         "what may not be called is not listed"
     );
     let text = answered.text();
-    // What ends its lines in a way that not every client knows is written anew, and comments with it.
+    // Lines that end in a way that not every client knows are rewritten, and so are comments.
     let comment = if end == "\r" { ":" } else { ": alive" };
     for kept in [comment, "id: 1", "retry: 500", "id: 2"] {
         assert!(text.contains(kept), "{kept}: {text}");
@@ -227,7 +227,7 @@ fn a_stream_is_the_same_however_it_is_cut(end: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// A replay to a client that comes back is judged again.
+/// A replay to a client that reconnects is judged again.
 #[test]
 fn a_replay_is_judged() -> Result<()> {
     let server = RawServer::start(|asked, stream| {
@@ -244,7 +244,7 @@ fn a_replay_is_judged() -> Result<()> {
                 "HTTP/1.1 200 OK\r\ncontent-type: {JSON}\r\nmcp-session-id: s-1\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{said}"
             );
         }
-        // The stream is closed before the answer.
+        // The server closes the stream before the answer.
         say(stream, EVENTS, "id: 1\nretry: 10\ndata:\n\n")
     })?;
     let proxy = McpProxy::start(POLICY, &[it(&server.url())])?;
@@ -289,7 +289,7 @@ fn a_page_of_another_site_is_refused(headers: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
-/// Neither what is announced nor what comes is read without end.
+/// A body is refused both if its announced length is too large and if it does not end.
 #[test]
 fn a_body_without_end_is_not_taken() -> Result<()> {
     let server = RawServer::start(answer)?;
@@ -310,14 +310,14 @@ fn a_body_without_end_is_not_taken() -> Result<()> {
     let mut stream = TcpStream::connect(proxy.address())?;
     stream.write_all(head.as_bytes())?;
     let piece = vec![b' '; 1 << 20];
-    // It hangs up when it has had enough.
+    // The proxy closes the connection at its limit.
     for _ in 0..2 * (TOO_LONG >> 20) {
         if chunk(&mut stream, &piece).is_err() {
             break;
         }
     }
     let answered = response(stream).map(|refused| refused.status().to_owned());
-    // Where it hung up before all was written, the answer may be lost with the connection.
+    // If the proxy closed the connection before everything was written, its answer may be lost.
     assert!(
         answered.as_ref().map_or(true, |status| status == "413"),
         "{answered:?}"
@@ -326,7 +326,7 @@ fn a_body_without_end_is_not_taken() -> Result<()> {
     Ok(())
 }
 
-/// A server's endless answer is not buffered without limit, and the client is told.
+/// A server's endless answer is not buffered without limit, and the client gets an error.
 #[test_case(JSON; "json")]
 #[test_case(EVENTS; "an event")]
 fn an_answer_without_end_is_not_held(kind: &'static str) -> Result<()> {
@@ -360,7 +360,7 @@ fn an_answer_without_end_is_not_held(kind: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// A client that sends a byte now and then keeps no request open for long.
+/// A client that sends a byte now and then cannot keep a request open for long.
 #[test]
 fn a_client_that_takes_its_time_is_sent_away() -> Result<()> {
     let server = RawServer::start(answer)?;
@@ -372,7 +372,7 @@ fn a_client_that_takes_its_time_is_sent_away() -> Result<()> {
     let refused = response(stream)?;
     assert_eq!(refused.status(), "408", "{}", refused.text());
     assert!(server.asked("tools/call").is_empty(), "it reached the server");
-    // Others are served meanwhile and after.
+    // Other clients are served meanwhile and afterwards.
     assert_eq!(send(&proxy, &[], &call("allowed"))?.status(), "200");
     Ok(())
 }
@@ -398,7 +398,7 @@ fn a_redirect_is_not_followed(status: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// A tool that says something else than when it was pinned is not listed, and its call does not arrive.
+/// A tool whose definition differs from its pin is not listed, and its call does not arrive.
 #[test]
 fn a_rug_pull_is_refused() -> Result<()> {
     let changed = std::sync::Arc::new(AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! A server that speaks HTTP/2 and nothing else is asked in it, and seen as it is.
+//! A server that supports only HTTP/2 gets requests in HTTP/2, and its answers are unchanged.
 
 use std::{fs, process::Command};
 
@@ -15,7 +15,7 @@ use test_case::test_case;
 
 use crate::sdks::{ANY, Sdk, same};
 
-/// HTTP/2 over TLS before a server.
+/// An HTTP/2 terminator with TLS in front of a server.
 struct Front {
     scene: Scene,
     process: Background,

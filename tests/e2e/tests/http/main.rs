@@ -1,5 +1,5 @@
-//! MCP servers over HTTP behind `mcpmon proxy`: the official conformance suite, the official SDKs, and what nobody
-//! official would send. Needs no root.
+//! MCP servers over HTTP behind `mcpmon proxy`: the official conformance suite, the official SDKs, and messages that no
+//! official client or server would send. Needs no root.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,5 +1,5 @@
-//! The official SDKs log in at a server behind mcpmon, with an authority of the official SDK, and what they hand out
-//! stays out of what mcpmon keeps.
+//! The official SDKs log in at a server behind mcpmon, with the authorisation server of the official SDK. Its tokens do
+//! not appear in anything that mcpmon keeps.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use mcpmon_e2e::{
 use serde_json::{Value, json};
 use test_case::test_case;
 
-/// Of a proxy that others reach too; it opens that to them, and is for nobody else.
+/// The token of a proxy that others can reach too. It gives access to the proxy, and must not leave it.
 const TOKEN: &str = "0123456789abcdef-of-the-path";
 /// The longest time for a client on a busy machine.
 const LONGEST: Duration = Duration::from_secs(90);
@@ -29,15 +29,15 @@ const LONGEST: Duration = Duration::from_secs(90);
 #[derive(Clone, Copy, Debug)]
 enum Sdk {
     Python,
-    /// Its second line.
+    /// The second major version.
     Python2,
     TypeScript,
-    /// Its second line.
+    /// The second major version.
     TypeScript2,
 }
 
 impl Sdk {
-    /// Logs in, and calls `whoami`: what that says, and the token.
+    /// Logs in and calls `whoami`. Returns the answer, and the token.
     fn log_in(self, real: &Real, url: &str) -> Result<(String, String)> {
         let (mut client, line) = match self {
             Self::Python => (Command::new(real.python("python")), None),
@@ -61,14 +61,14 @@ impl Sdk {
     }
 }
 
-/// A server that wants a token, and who gives it out.
+/// A server that requires a token, and the authorisation server that issues it.
 struct Guarded {
     scene: Scene,
     process: Background,
 }
 
 impl Guarded {
-    /// `takes` says for which resources there are tokens: `any`, or the server's `own` URL.
+    /// Starts both. `takes` says for which resources there are tokens: `any`, or the server's `own` URL.
     fn start(real: &Real, takes: &str) -> Result<Self> {
         let (scene, authority, server) = (Scene::new()?, free_address()?, free_address()?);
         let mut command = Command::new("node");
@@ -102,7 +102,7 @@ fn a_client_logs_in_through_the_proxy(sdk: Sdk) -> Result<()> {
     let proxy = McpProxy::observing(&it(&server.url()))?;
     let told = sdk.log_in(&real, &proxy.url("it"));
     let (text, token) = told.with_context(|| proxy.log())?;
-    // The resource is what the client knows the server as.
+    // The resource is the URL by which the client knows the server.
     assert_eq!(text, format!("a token for {}", proxy.url("it")));
     nothing_is_kept(&proxy, &token)
 }
@@ -132,7 +132,7 @@ fn nobody_hears_the_token_of_a_path(sdk: Sdk) -> Result<()> {
     Ok(())
 }
 
-/// Nothing of what passed is in the store or the log, which hold the call itself.
+/// Checks that the store and the log have the call, and nothing of the login.
 fn nothing_is_kept(proxy: &McpProxy, token: &str) -> Result<()> {
     wait::until("the call's record", || {
         Ok((!proxy.scene.events("mcp_tool_called")?.is_empty()).then_some(()))
@@ -160,8 +160,8 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// An authority that knows the server by its own URL alone gives no token for another. A client that starts a program
-/// knows no URL, and a token that was made for the server gets it in.
+/// An authorisation server that knows the server only by its own URL issues no token for another one. A client that
+/// starts a program knows no URL, so a token that was issued for the server works there.
 #[test]
 fn where_another_resource_is_refused_there_is_the_wrapper() -> Result<()> {
     let Some(real) = Real::find()? else {

@@ -1,4 +1,4 @@
-//! The official SDKs and the Inspector see the same with mcpmon before a server as without.
+//! The official SDKs and the Inspector get the same answers with mcpmon in front of a server as without.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -19,14 +19,14 @@ pub(crate) const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOS
 /// The longest time for a client that waits for the server's own pauses.
 const LONGEST: Duration = Duration::from_secs(90);
 
-/// An official SDK, in one of its lines.
+/// An official SDK, in one of its major versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sdk {
     Python,
     TypeScript,
-    /// The line that speaks without a handshake.
+    /// The version of the Python SDK that works without a handshake.
     PythonStateless,
-    /// The same.
+    /// The version of the TypeScript SDK that works without a handshake.
     TypeScriptStateless,
 }
 
@@ -56,7 +56,7 @@ impl Sdk {
     }
 }
 
-/// The steps of both eras.
+/// Returns the steps that work with and without a handshake.
 fn common_steps() -> Vec<Value> {
     vec![
         json!(["lists"]),
@@ -76,7 +76,7 @@ fn common_steps() -> Vec<Value> {
     ]
 }
 
-/// The steps that need a session.
+/// Returns the steps that need a session.
 fn session_steps() -> Value {
     let mut steps = common_steps();
     steps.push(json!(["call", "test_tool_with_logging", {}]));
@@ -84,7 +84,7 @@ fn session_steps() -> Value {
     json!(steps)
 }
 
-/// The steps of the stateless era.
+/// Returns the steps of the stateless protocol.
 fn stateless_steps() -> Value {
     let mut steps = common_steps();
     steps.push(json!(["call", "test_header", {"region": "eu-1"}]));
@@ -141,7 +141,7 @@ fn a_handshake_without_a_session_is_the_same(sdk: Sdk) -> Result<()> {
     Ok(())
 }
 
-/// After its end nothing can be asked in a session: the client hears that as from the server.
+/// After a session has ended, the client gets the same error for a request in it as from the server.
 #[test]
 fn an_ended_session_is_the_same() -> Result<()> {
     compare(Sdk::TypeScript, Answers::Events, &json!([["lists"], ["end"]]))?;
@@ -162,7 +162,7 @@ fn compare(sdk: Sdk, answers: Answers, steps: &Value) -> Result<Option<Value>> {
     Ok(Some(seen))
 }
 
-/// Step by step, so that a difference is found where it is.
+/// Compares two results step by step, so that a failure shows the step that differs.
 pub(crate) fn same(expected: &Value, seen: &Value, log: &str) {
     let steps = |told: &Value| told["seen"].as_array().cloned().unwrap_or_default();
     for (number, (expected, seen)) in steps(expected).iter().zip(&steps(seen)).enumerate() {
@@ -181,7 +181,7 @@ const EVERYTHING: &str = r#"[
     ["call", "trigger-elicitation-request", {}]
 ]"#;
 
-/// A real server of the official SDK, by both transports that have a handshake.
+/// A real server of the official SDK, over both transports with a handshake.
 #[test_case(Sdk::Python, "http"; "python")]
 #[test_case(Sdk::TypeScript, "http"; "typescript")]
 #[test_case(Sdk::Python, "sse"; "python, the older transport")]
@@ -200,7 +200,7 @@ fn a_real_server_is_the_same(sdk: Sdk, transport: &str) -> Result<()> {
     let mut expected = sdk.drive(&real, transport, &server.url(), &steps)?;
     let seen = sdk.drive(&real, transport, &proxy.url("it"), &steps);
     let mut seen = seen.with_context(|| proxy.log())?;
-    // This server sends the last of it with the result, and either may be first.
+    // This server sends the last notification together with the result, so either may be first.
     for told in [&mut expected, &mut seen] {
         for told in told["seen"].as_array_mut().into_iter().flatten() {
             if let Some(told) = told.get_mut("told").and_then(Value::as_array_mut) {

@@ -1,4 +1,4 @@
-//! Skills of a real server behind the proxy: the same as behind the wrapper.
+//! Skills of a real server behind the proxy give the same results as behind the wrapper.
 
 use anyhow::{Context as _, Result};
 use mcpmon_conformant_server::{Answers, ConformantServer};
@@ -15,7 +15,7 @@ const NOTES: &str = "skill://notes/SKILL.md";
 const GUIDE: &str = "skill://notes/guide.md";
 const POLICY: &str = "version: 1\nmode: enforce\nmcp:\n  fail_closed: false\n";
 
-/// Asks in the stateless era; the answer, which can be an event.
+/// Sends a request in the stateless protocol, and returns the answer, which can be an event.
 fn ask(proxy: &McpProxy, method: &str, params: &Value) -> Result<Value> {
     let mut params = params.clone();
     params["_meta"] = json!({

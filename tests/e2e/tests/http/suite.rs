@@ -1,4 +1,4 @@
-//! The official conformance suite: what it finds at a server.
+//! The official conformance suite, and its results for a server.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::Command, thread, time::Duration};
 
@@ -9,19 +9,19 @@ use serde_json::Value;
 /// The longest time for a run of the suite, which takes some seconds.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// The end of a directory's name, which says when.
+/// An example of the time stamp that ends a directory's name.
 const STAMP: &str = "-2026-11-22T05-52-49-549Z";
 
-/// A line of the suite, and what it is asked for.
+/// A major version of the suite, and the checks to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suite {
-    /// The line that knows versions with a handshake: all that it has.
+    /// All checks of the version for protocols with a handshake.
     Handshake,
-    /// The line that knows both eras: what a version requires.
+    /// The checks that a protocol version requires, in the version of the suite for all protocols.
     Required(&'static str),
 }
 
-/// One check: which, what became of it, and why.
+/// A check: its name, its status, and the reason.
 pub(crate) type Check = (String, String, Option<String>);
 
 /// The results of the suite: the checks of each scenario, in order.
@@ -54,7 +54,7 @@ impl Suite {
             suite.args(["--requirements", version]);
         }
         scene.prepare(&mut suite);
-        // It fails where a check fails, which is not what is asked here.
+        // The suite's exit status reports failed checks, and is not used here.
         let run = assert_cmd::Command::from_std(suite).timeout(LONGEST).output()?;
         let found = Found::read(&output, url)?;
         let said = String::from_utf8_lossy(&run.stdout);
@@ -110,7 +110,7 @@ impl Found {
         format!("{} passed and {} failed", count("SUCCESS"), count("FAILURE"))
     }
 
-    /// The checks that failed, but those of extensions that the server does not offer.
+    /// Returns the checks that failed, without those of extensions that the server does not offer.
     pub(crate) fn failed(&self) -> Vec<(&String, &Check)> {
         let all = self
             .0
@@ -146,7 +146,7 @@ impl Found {
         Ok(told)
     }
 
-    /// Takes a scenario out; nothing where it was not run.
+    /// Removes a scenario and returns its checks; empty if it was not run.
     pub(crate) fn take(&mut self, scenario: &str) -> Vec<Check> {
         self.0.remove(scenario).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! Real agents, headless: their model is a script, their server a real one behind the wrapper, and mcpmon stands
-//! between them and both.
+//! Real agents, headless, with a script as their model and a real server behind the wrapper. mcpmon is between the
+//! agent and both of them.
 
 use std::{
     fs,
@@ -24,11 +24,11 @@ const POLICY: &str = "mcp: {blocked_tools: [get-sum]}\n";
 enum Gateway {
     /// By a variable that mcpmon sets.
     Usual,
-    /// By a provider of its own, in the agent's configuration.
+    /// By a provider in the agent's own configuration.
     Own,
 }
 
-/// An agent at work: what it said, and what mcpmon said beside it.
+/// A run of an agent: its output, and mcpmon's.
 struct Run {
     scene: Scene,
     model: FakeLlm,
@@ -84,7 +84,7 @@ fn run(agent: Agent, gateway: Gateway, turns: Vec<Value>, policy: &str) -> Resul
     Ok(Some(run))
 }
 
-/// One call goes through all of it; the next is stopped before the agent hears of it, and the agent goes on.
+/// One call passes on the whole way. The next is stopped before the agent sees it, and the agent continues.
 #[test_case(Agent::ClaudeCode, Gateway::Usual; "claude code")]
 #[test_case(Agent::Codex, Gateway::Usual; "codex")]
 #[test_case(Agent::Codex, Gateway::Own; "codex at a gateway of its own")]
@@ -129,7 +129,7 @@ fn one_call_is_made_and_one_is_stopped(agent: Agent, gateway: Gateway) -> Result
     Ok(())
 }
 
-/// If nothing is stopped, the agent works as it does alone.
+/// If nothing is stopped, the agent works as it does without mcpmon.
 #[test_case(Agent::ClaudeCode, Gateway::Usual; "claude code")]
 #[test_case(Agent::Codex, Gateway::Usual; "codex")]
 #[test_case(Agent::Codex, Gateway::Own; "codex at a gateway of its own")]
@@ -140,7 +140,7 @@ fn an_agent_works_as_it_does_alone(agent: Agent, gateway: Gateway) -> Result<()>
         agent.call("echo", "call_1", &json!({"message": "first"})),
         agent.call("get-sum", "call_2", &json!({"a": 2, "b": 3})),
     ];
-    // As long as a piece of a stream, which some agents tell as it comes.
+    // As long as a piece of a stream, because some agents print each piece as it comes.
     let turns = vec![json!(calls), json!([{"text": "All done"}])];
     let Some(run) = run(agent, gateway, turns, "")? else {
         return Ok(());
@@ -152,7 +152,7 @@ fn an_agent_works_as_it_does_alone(agent: Agent, gateway: Gateway) -> Result<()>
     Ok(())
 }
 
-/// An agent whose requests would pass by does not start, and the first line says why.
+/// An agent whose requests would bypass the proxy does not start, and the first line of the output gives the reason.
 #[test]
 fn an_agent_that_would_pass_by_does_not_start() -> Result<()> {
     let Some(real) = Real::find()? else {

@@ -1,4 +1,4 @@
-//! The proxy's handling of bytes: text passes with the read that brought it, whatever comes later or never.
+//! The proxy forwards text as soon as it is read, whether or not more follows.
 
 use std::{
     io::{BufReader, Read as _, Write as _},
@@ -11,10 +11,10 @@ use mcpmon_e2e::{proxy::Proxy, wait};
 use serde_json::json;
 use test_case::test_case;
 
-/// Longer than any test may take: what waits for it never comes.
+/// A pause longer than any test may take, so that the text after it never comes.
 const NEVER: u64 = 3_600_000;
 
-/// Paths and requests of the dialects.
+/// Path and request of each dialect.
 pub(super) const ANTHROPIC: (&str, &str) = (
     "/v1/messages",
     r#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"go"}]}"#,
@@ -33,7 +33,7 @@ const OLLAMA: (&str, &str) = (
     r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#,
 );
 
-/// Sends a request and hands back what reads the answer.
+/// Sends a request, and returns the reader of the answer.
 pub(super) fn ask(proxy: &Proxy, (path, body): (&str, &str)) -> Result<BufReader<TcpStream>> {
     let host = proxy.url();
     let host = host.strip_prefix("http://").context("a URL")?;
@@ -47,7 +47,7 @@ pub(super) fn ask(proxy: &Proxy, (path, body): (&str, &str)) -> Result<BufReader
     Ok(BufReader::new(stream))
 }
 
-/// Reads until all of `expected` was there, in pieces of any framing.
+/// Reads until all of `expected` was seen, in pieces of any framing.
 pub(super) fn wait_for(reader: &mut impl std::io::BufRead, expected: &[&str]) -> Result<String> {
     let mut seen = String::new();
     while !expected.iter().all(|part| seen.contains(part)) {
@@ -61,7 +61,7 @@ pub(super) fn wait_for(reader: &mut impl std::io::BufRead, expected: &[&str]) ->
     Ok(seen)
 }
 
-/// The model says something, and nothing more: all of it is there, though the rest is withheld.
+/// The model sends some text and nothing more: all of that text arrives, although the rest never comes.
 #[test_case(ANTHROPIC; "anthropic")]
 #[test_case(CHAT; "openai chat")]
 #[test_case(RESPONSES; "openai responses")]
@@ -76,7 +76,7 @@ fn no_text_is_held(request: (&str, &str)) -> Result<()> {
     Ok(())
 }
 
-/// A call that is not whole is not there; the text before it is.
+/// A call that is not complete does not arrive, but the text before it does.
 #[test_case(ANTHROPIC; "anthropic")]
 #[test_case(CHAT; "openai chat")]
 #[test_case(RESPONSES; "openai responses")]
@@ -97,7 +97,7 @@ fn a_call_that_is_not_decided_is_held(request: (&str, &str)) -> Result<()> {
     Ok(())
 }
 
-/// The model goes away in the middle of a call: the call is not there, and the agent's side ends.
+/// The model disconnects in the middle of a call: the call does not arrive, and the agent's connection ends.
 #[test]
 fn an_agent_that_goes_away_is_noticed() -> Result<()> {
     let script = json!({"turns": [[{"text": "abcd"}, {"pause_ms": 500}, {"text": "efgh"}]]});
@@ -143,7 +143,7 @@ fn what_cannot_be_read_does_not_leave(body: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Half of a pair of surrogates is read in more than one way: what most readers make of it goes on, and nothing else.
+/// Half a surrogate pair is read in several ways: only the reading of most parsers is forwarded.
 #[test]
 fn half_a_character_leaves_as_what_most_readers_make_of_it() -> Result<()> {
     let proxy = Proxy::start(&json!({"turns": [[{"text": "abcd"}]]}), "")?;

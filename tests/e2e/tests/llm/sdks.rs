@@ -1,5 +1,5 @@
-//! Filtered answers of a model are accepted by the official SDKs, streamed and whole, with none, some and all
-//! of their tool calls blocked.
+//! The official SDKs accept filtered answers of a model, streamed and whole, with none, some and all of their tool
+//! calls blocked.
 
 use anyhow::Result;
 use mcpmon_e2e::{
@@ -20,16 +20,16 @@ fn script() -> Value {
     ]]})
 }
 
-/// Returns the text in place of a call.
+/// Returns the text that replaces a call.
 fn blocked(tool: &str) -> String {
     format!("[mcpmon] Tool '{tool}' blocked by policy: ")
 }
 
 struct Case {
     policy: &'static str,
-    /// The tools that are left.
+    /// The tools whose calls are left.
     left: &'static [&'static str],
-    /// The tools that are not.
+    /// The tools whose calls are removed.
     gone: &'static [&'static str],
 }
 
@@ -85,7 +85,7 @@ fn answers_are_accepted(sdk: ModelSdk, dialect: &str) -> Result<()> {
             check(&case, dialect, &answer);
             answers.push(answer);
         }
-        // Ollama's whole answers do not say where in the text a call stood.
+        // Ollama's whole answers do not have the position of a call in the text.
         if dialect != "ollama" {
             let [whole, streamed] = [&answers[0], &answers[1]].map(without_events);
             assert_eq!(whole, streamed, "{dialect}, {:?} blocked", case.gone);
@@ -97,7 +97,7 @@ fn answers_are_accepted(sdk: ModelSdk, dialect: &str) -> Result<()> {
     Ok(())
 }
 
-/// An answer without the ids of the events that refusals name: each request has its own.
+/// Removes from an answer the event ids that refusals name, because each request has different ones.
 fn without_events(answer: &Value) -> Value {
     let mut answer = answer.clone();
     for part in answer["parts"].as_array_mut().into_iter().flatten() {
@@ -139,7 +139,7 @@ fn check(case: &Case, dialect: &str, answer: &Value) {
     assert_eq!(answer["output_tokens"], 20, "{dialect}: {answer}");
 }
 
-/// The provider keeps the calls that the agent never saw, and goes on only where each of them is answered.
+/// The provider keeps calls that the agent never saw, and continues only if each of them is answered.
 #[test_case(ModelSdk::Python; "python")]
 #[test_case(ModelSdk::TypeScript; "typescript")]
 fn a_kept_conversation_goes_on_behind_a_blocked_call(sdk: ModelSdk) -> Result<()> {
@@ -165,7 +165,7 @@ fn a_kept_conversation_goes_on_behind_a_blocked_call(sdk: ModelSdk) -> Result<()
     Ok(())
 }
 
-/// A signature covers what was thought: the proxy leaves it, and what it signs, as they are.
+/// A signature covers the reasoning, so the proxy changes neither of them.
 #[test_case(ModelSdk::Python; "python")]
 #[test_case(ModelSdk::TypeScript; "typescript")]
 fn signed_thinking_comes_through(sdk: ModelSdk) -> Result<()> {
@@ -201,7 +201,7 @@ fn signed_thinking_comes_through(sdk: ModelSdk) -> Result<()> {
     Ok(())
 }
 
-/// A provider's refusal reaches the agent, in the provider's words.
+/// A provider's error reaches the agent unchanged.
 #[test_case(ModelSdk::Python, "anthropic")]
 #[test_case(ModelSdk::TypeScript, "openai_chat")]
 fn errors_of_the_provider_pass(sdk: ModelSdk, dialect: &str) -> Result<()> {
@@ -226,7 +226,7 @@ fn errors_of_the_provider_pass(sdk: ModelSdk, dialect: &str) -> Result<()> {
     Ok(())
 }
 
-/// A request that policy does not let go on is answered in the dialect of who asked.
+/// A request that the policy refuses is answered in the dialect of the agent.
 #[test_case(ModelSdk::Python, "anthropic", json!({"extra_body": {"mcp_servers": [{"type": "url", "name": "far", "url": "https://mcp.example.com/sse"}]}}))]
 #[test_case(ModelSdk::Python, "openai_responses", json!({"tools": [{"type": "mcp", "server_label": "far", "server_url": "https://mcp.example.com/sse", "require_approval": "never"}]}))]
 #[test_case(ModelSdk::TypeScript, "openai_responses", json!({"tools": [{"type": "mcp", "server_label": "far", "server_url": "https://mcp.example.com/sse", "require_approval": "never"}]}))]

@@ -1,4 +1,4 @@
-//! Bodies that the proxy keeps: sealed, cut, listed without a key, and read with the right one alone.
+//! Bodies that the proxy keeps are encrypted, truncated, listed without a key, and read only with the right one.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
@@ -16,10 +16,10 @@ use super::bodies::{ANTHROPIC, ask, wait_for};
 
 /// The model's answer.
 const SAID: &str = "abcdwxyz and a good deal more than is kept of it";
-/// Bytes that are kept.
+/// The number of bytes that are kept.
 const KEPT: u64 = 150;
 
-/// Files with keys.
+/// A directory with keys.
 struct Keys(TempDir);
 
 impl Keys {
@@ -35,7 +35,7 @@ impl Keys {
     }
 }
 
-/// A proxy with this `llm_storage`, after one exchange.
+/// Starts a proxy with this `llm_storage`, and makes one exchange.
 fn asked(storage: &str) -> Result<Proxy> {
     let script = json!({"piece": 4, "turns": [[{"text": SAID}]]});
     let proxy = Proxy::start(&script, &format!("llm_storage: {{{storage}}}\n"))?;

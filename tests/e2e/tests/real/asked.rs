@@ -1,5 +1,5 @@
-//! Agents whose servers `mcpmon setup` has wrapped: a call waits for a person, the agent goes on with its result, and its
-//! user has the file back. Their models are scripts, and nothing else about them is made for a test.
+//! Agents whose servers `mcpmon setup` has wrapped: a call waits for a person, the agent continues with the result of
+//! the call, and the user's file is restored. Only their models are scripts made for a test.
 
 use std::{
     fs::{self, File},
@@ -27,7 +27,7 @@ use test_case::test_case;
 
 const RESULT: &str = "Echo: hello there";
 
-/// An agent in a home of its own, with a server that setup wraps and a rule that asks about one of its tools.
+/// An agent in a separate home, with a server that setup wraps and a rule that asks about one of its tools.
 struct AgentUnderTest {
     agent: Agent,
     scene: Scene,
@@ -36,7 +36,7 @@ struct AgentUnderTest {
 }
 
 impl AgentUnderTest {
-    /// `None` where no agents are installed.
+    /// Sets up the agent; returns `None` if no agents are installed.
     fn new(agent: Agent) -> Result<Option<Self>> {
         let Some(real) = Real::find()? else {
             return Ok(None);
@@ -88,7 +88,7 @@ impl AgentUnderTest {
         Ok(())
     }
 
-    /// Lets the agent do its task.
+    /// Starts the agent with its task.
     fn start(&self) -> Result<Running> {
         let (program, arguments) = self.words.split_first().context("a command")?;
         let mut command = Command::new(program);
@@ -104,27 +104,28 @@ impl AgentUnderTest {
         Ok(Running(command.spawn()?))
     }
 
-    /// Its output on both streams.
+    /// Returns the agent's output on both streams.
     fn said(&self) -> Result<String> {
         let said = fs::read(self.scene.file("said"))?;
         let told = fs::read(self.scene.file("told"))?;
         Ok(String::from_utf8_lossy(&[said, told].concat()).into_owned())
     }
 
-    /// Returns whether its model was told the result of the call.
+    /// Returns whether the model received the result of the call.
     fn model_heard(&self) -> bool {
         let mut requests = self.model.received().into_iter();
         requests.any(|request| String::from_utf8_lossy(&request.body).contains(RESULT))
     }
 
-    /// Waits for the held call, of which neither server nor model has heard; the id by which a person answers.
+    /// Waits for the held call, which neither server nor model has received. Returns the id by which a person answers
+    /// it.
     fn held(&self) -> Result<String> {
         let starts = wait::until("a wrapper's store", || {
             Ok(self.scene.store().exists().then_some(()))
         });
         starts.with_context(|| self.said().unwrap_or_default())?;
         let held = wait::until("a held call", || {
-            // While it is being made it is none yet.
+            // While the store is being created, it cannot be listed.
             let calls = self.scene.list(&["approvals", "list", "--pending"]);
             Ok(calls.unwrap_or_default().into_iter().next())
         });
@@ -138,7 +139,7 @@ impl AgentUnderTest {
         Ok(text(waiting, "id").to_owned())
     }
 
-    /// The agent ends well, and its model went on with the result of the call.
+    /// Checks that the agent ends well, and that its model received the result of the call.
     fn goes_on(&self, mut agent: Running) -> Result<()> {
         let status = wait::until("the agent's end", || Ok(agent.0.try_wait()?));
         let said = self.said()?;
@@ -154,11 +155,11 @@ impl AgentUnderTest {
     }
 }
 
-/// An agent at work. It is killed at the end, with what its launcher started.
+/// A running agent. It is killed at the end, with every process of its launcher.
 struct Running(Child);
 
 impl Drop for Running {
-    /// One that has ended already is no failure.
+    /// Kills the process group; it is no failure if it has ended already.
     fn drop(&mut self) {
         let group = Pid::from_raw(self.0.id().cast_signed());
         killpg(group, Signal::SIGKILL).ok();
@@ -175,7 +176,7 @@ fn a_call_waits_for_a_person_and_the_file_comes_back(agent: Agent) -> Result<()>
         return Ok(());
     };
     if agent == Agent::ClaudeCode {
-        // It fills its file in when it is first used.
+        // The agent completes its file when it is first used.
         let [node, program] = &asked.words[..2] else {
             unreachable!("two words");
         };

@@ -1,4 +1,4 @@
-//! Servers that lie, change, lure and break, behind the wrapper, with an official SDK as the client.
+//! Servers that lie, change, lure and crash, behind the wrapper, with an official SDK as the client.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ impl Attack {
         self.real.drive(sdk, &self.scene, calls, &wrapped)
     }
 
-    /// Calls that reached the server.
+    /// Returns the number of calls that reached the server.
     fn executed(&self) -> usize {
         fs::read_to_string(self.scene.file("calls")).map_or(0, |text| text.lines().count())
     }

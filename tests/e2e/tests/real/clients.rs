@@ -1,4 +1,4 @@
-//! The files `mcpmon setup` writes are read by a real client: it starts the wrapper, and gets its file back
+//! A real client reads the files that `mcpmon setup` writes: it starts the wrapper, and its file is restored
 //! afterwards.
 
 use std::{fs, process::Command};
@@ -9,7 +9,7 @@ use mcpmon_e2e::{
     real::{Real, Scene},
 };
 
-/// A client whose home is that of the scene; what it said on standard output.
+/// Runs a client whose home is that of the scene, and returns its standard output.
 fn claude(real: &Real, scene: &Scene, arguments: &[&str]) -> Result<String> {
     let output = Command::new("node")
         .arg(real.npm("../@anthropic-ai/claude-code/cli-wrapper.cjs"))
@@ -40,7 +40,7 @@ fn setup(scene: &Scene, options: &[&str]) -> Result<()> {
     )
 }
 
-/// A run of `mcpmon setup` for one client.
+/// Runs `mcpmon setup` for one client.
 fn setup_of(client: &str, scene: &Scene, options: &[&str]) -> Result<()> {
     let output = Command::new(program::path()?)
         .args(["setup", "--client", client])
@@ -60,7 +60,7 @@ fn setup_of(client: &str, scene: &Scene, options: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The line of a list that is about this server.
+/// Returns the line of a list that is about this server.
 fn line<'l>(list: &'l str, server: &str) -> Result<&'l str> {
     let start = format!("{server}: ");
     list.lines()
@@ -75,7 +75,7 @@ fn claude_code_starts_what_setup_wrote_and_has_its_files_back() -> Result<()> {
     };
     let scene = Scene::new()?;
     fs::create_dir_all(scene.file("project"))?;
-    // The store of this host is to stay as it is.
+    // The store of this host must stay as it is.
     fs::create_dir_all(scene.file("config/mcpmon"))?;
     let store = scene.store().display().to_string();
     let policy = format!("version: 1\nrecord: {{path: \"{store}\"}}\n");
@@ -105,7 +105,7 @@ fn claude_code_starts_what_setup_wrote_and_has_its_files_back() -> Result<()> {
         let line = line(&list, name)?;
         let command = format!("{own} wrap --server {name} -- {server}");
         assert!(line.contains(&command), "{list}");
-        // It asks a person before it starts those of a project.
+        // The client asks a person before it starts servers of a project.
         assert!(line.contains("Connected") || name == "shared", "{list}");
     }
 
@@ -121,7 +121,7 @@ fn claude_code_starts_what_setup_wrote_and_has_its_files_back() -> Result<()> {
     Ok(())
 }
 
-/// A client that keeps its servers in one file, and can list them.
+/// A client that keeps its servers in one file and can list them.
 struct ListingClient {
     id: &'static str,
     /// The name of its program.
@@ -154,7 +154,7 @@ const GEMINI: ListingClient = ListingClient {
 };
 
 impl ListingClient {
-    /// A run in the home of the scene: what it said on both streams.
+    /// Runs the client in the home of the scene, and returns its output on both streams.
     fn run(&self, real: &Real, scene: &Scene, arguments: &[&str]) -> Result<String> {
         let output = Command::new(real.npm(self.program))
             .args(arguments)
@@ -170,7 +170,7 @@ impl ListingClient {
         Ok(text)
     }
 
-    /// Its file is set up, read by the client, and had back.
+    /// Checks that the client reads its file after setup, and that the file is restored.
     fn reads_what_setup_wrote(&self) -> Result<()> {
         let Some(real) = Real::find()? else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Lines that a strict parser refuses and real servers execute: with the wrapper between, they do not.
+//! Lines that a strict parser refuses and real servers execute: behind the wrapper, no server executes them.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -9,10 +9,11 @@ use mcpmon_e2e::{
 };
 use serde_json::json;
 
-/// The trace of a well-formed call, which follows a questionable line on the same path.
+/// The name of a well-formed call that follows a questionable line over the same connection.
 const MARKER: &str = "after";
 
-/// A line whose call leaves a text behind that begins with its name, and which of the three servers execute it: TypeScript 1.x, Python 1.x, Python 2.x.
+/// A line, and which of three servers execute the call in it: TypeScript 1.x, Python 1.x, Python 2.x. The call records
+/// a text that begins with the row's name.
 struct Row {
     name: &'static str,
     line: Vec<u8>,
@@ -136,15 +137,15 @@ enum Behind {
     Wrapper,
 }
 
-/// The lines a server noted until its end, without the markers.
+/// The texts that a server recorded until its end, without the markers.
 struct Noted {
     texts: Vec<String>,
     scene: Scene,
 }
 
 impl Noted {
-    /// Sends lines, each with the name that its text begins with, after a handshake. Each that ends is followed by
-    /// a call that is answered. One that does not end is the last thing that the server reads.
+    /// Sends lines after a handshake, each with the name that its text begins with. A complete line is followed by a
+    /// call that is answered. An incomplete one is the last thing that the server reads.
     fn after(server: &[PathBuf; 2], behind: Behind, lines: &[(&str, &[u8])]) -> Result<Self> {
         let scene = Scene::new()?;
         let kept = scene.file("executed");
@@ -176,7 +177,8 @@ impl Noted {
         let (markers, texts): (Vec<&str>, Vec<&str>) = noted.lines().partition(|text| *text == MARKER);
         let whole = lines.iter().filter(|(_, line)| line.ends_with(b"\n"));
         ensure!(markers.len() == whole.count(), "a marker is missing: {noted}");
-        // By what it says, not by its place: a server may execute two calls at a time.
+        // Texts are recognised by their content, not by their position, because a server may execute two calls at a
+        // time.
         for text in &texts {
             let is_known = lines.iter().any(|(name, _)| text.starts_with(name));
             ensure!(is_known, "{text} is of no line");
@@ -185,7 +187,7 @@ impl Noted {
         Ok(Self { texts, scene })
     }
 
-    /// A text for every call that was executed because of the line of this name.
+    /// Returns a text for every call that was executed because of the line with this name.
     fn of(&self, name: &str) -> Vec<&str> {
         let texts = self.texts.iter().map(String::as_str);
         texts.filter(|text| text.starts_with(name)).collect()

@@ -1,4 +1,4 @@
-//! A first day with servers that many use, under the default policy: nobody is alarmed, and nothing is missing.
+//! The first day with popular servers, under the default policy: there are no alerts, and nothing is missing.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use mcpmon_e2e::{
 };
 use serde_json::Value;
 
-/// Servers that start without an account, and what works on them without a network.
+/// Servers that start without an account, with calls that work without a network.
 const POPULAR: [Known; 5] = [
     Known {
         command: "mcp-server-filesystem",
@@ -37,7 +37,7 @@ const POPULAR: [Known; 5] = [
         arguments: &[],
         calls: r#"[["verify-login", {}]]"#,
     },
-    // Its descriptions and results are in Chinese.
+    // The descriptions and results of this server are in Chinese.
     Known {
         command: "bazi-mcp",
         origin: Origin::Npm,
@@ -81,7 +81,7 @@ fn five_popular_servers_raise_no_alarm() -> Result<()> {
     Ok(())
 }
 
-/// A stopped message is let through by the one command that its event names.
+/// The command that an event of a stopped message names is enough to let the message pass.
 #[test]
 fn what_is_stopped_is_let_through_by_the_command_of_its_event() -> Result<()> {
     let Some(real) = Real::find()? else {
@@ -124,7 +124,7 @@ fn what_is_stopped_is_let_through_by_the_command_of_its_event() -> Result<()> {
     Ok(())
 }
 
-/// A day so many days from now, UTC.
+/// Returns the day this many days from now, UTC.
 fn day(from_now: u32) -> Result<String> {
     let output = Command::new("date")
         .args(["--utc", "+%F", "--date", &format!("{from_now} days")])
@@ -133,14 +133,14 @@ fn day(from_now: u32) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
 }
 
-/// A command whose clock starts at this moment, UTC.
+/// Returns a command whose clock starts at this moment, UTC.
 fn at(moment: &str, command: &[String]) -> Vec<String> {
     let clock = ["env", "TZ=UTC", "faketime", "-f"].map(str::to_owned);
     let moment = format!("@{moment}");
     [&clock[..], &[moment], command].concat()
 }
 
-/// A false alarm that was accepted until a day is none on that day, and one again when it is over.
+/// A false alarm that was accepted until a day is silent on that day, and is reported again afterwards.
 #[test]
 fn what_was_accepted_until_a_day_is_stopped_after_it() -> Result<()> {
     let Some(real) = Real::find()? else {

@@ -1,4 +1,4 @@
-//! A server written in Go whose SDK folds member names that are different (GHSA-q382-vc8q-7jhj).
+//! A server written in Go whose SDK takes different member names for the same one (GHSA-q382-vc8q-7jhj).
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
@@ -11,12 +11,12 @@ use serde_json::Value;
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-/// A call for whoever reads member names up to their NUL.
+/// A call for parsers that read member names only up to a NUL.
 const HIDDEN_CALL: &str = r#"{"jsonrpc":"2.0","id":2,"method":"ping","method\u0000":"tools/call","params":{"name":"container_list","arguments":{}}}"#;
 const PLAIN_CALL: &str =
     r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"container_list","arguments":{}}}"#;
 
-/// A stand-in for podman that the server executes.
+/// A replacement for podman that the server executes.
 const PODMAN: &str = "#!/bin/sh\necho \"$@\" >> \"$PODMAN_CALLS\"\necho '[]'\n";
 
 fn ask(server: &mut Wrapped, line: &str) -> Result<Value> {

@@ -1,5 +1,5 @@
-//! Agents whose own files `mcpmon setup` has changed: their hooks stop a call of a tool of their own, their models are led
-//! through the proxy, and their users have the files back.
+//! Agents whose own files `mcpmon setup` has changed: their hooks stop a call of a built-in tool, their models are
+//! reached through the proxy, and the users' files are restored.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use mcpmon_fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
 use test_case::test_case;
 
-/// An agent in a home of its own, with a script as its model.
+/// An agent in a separate home, with a script as its model.
 struct Hooked {
     agent: Agent,
     scene: Scene,
@@ -27,7 +27,7 @@ struct Hooked {
 }
 
 impl Hooked {
-    /// `None` where no agents are installed.
+    /// Sets up the agent; returns `None` if no agents are installed.
     fn new(agent: Agent, calls: impl FnOnce(&Scene) -> Vec<Value>, policy: &str) -> Result<Option<Self>> {
         let Some(real) = Real::find()? else {
             return Ok(None);
@@ -72,7 +72,7 @@ impl Hooked {
         Ok(told)
     }
 
-    /// Lets the agent do its task; what it said on both streams.
+    /// Runs the agent with its task, and returns its output on both streams.
     fn run(&self, variables: &[(&str, &str)]) -> Result<String> {
         let (program, arguments) = self.words.split_first().context("a command")?;
         let mut command = Command::new("timeout");
@@ -90,7 +90,7 @@ impl Hooked {
     }
 }
 
-/// A write to a protected file by a tool of the agent's own.
+/// Returns a write to a protected file by a built-in tool of the agent.
 fn write(agent: Agent, scene: &Scene) -> Vec<Value> {
     let file = scene.file(".bashrc").display().to_string();
     let call = |tool: &str, input: Value| vec![json!([{"tool": tool, "id": "call_1", "input": input}])];
@@ -129,7 +129,7 @@ fn a_hook_stops_a_tool_of_the_agents_own(agent: Agent, file: &str) -> Result<()>
     let notes = hooked.setup(&["--hooks"])?;
     if agent == Agent::Codex {
         assert!(notes.contains("trust it with /hooks"), "{notes}");
-        // A person does so in a window of its own; this is what it has for automation.
+        // A person confirms the hooks in a dialog. This is the agent's option for automation.
         hooked
             .words
             .insert(2, "--dangerously-bypass-hook-trust".to_owned());

@@ -13,7 +13,7 @@ use serde_json::Value;
 const CALL: &str = r#"[["forecast", {"path": "Bergen"}]]"#;
 const EVERYTHING: &str = "mcp-server-everything";
 
-/// A store in which a harmless server and one with a poisoned tool were used, in a session each.
+/// A store of two sessions, one with a harmless server and one with a server that has a poisoned tool.
 struct Used {
     scene: Scene,
     /// The client's view of the harmless server.
@@ -50,7 +50,8 @@ impl Used {
         Ok(run.stdout)
     }
 
-    /// A listing as JSON, which as a table has the same number of rows below a line that names these columns.
+    /// Returns a listing as JSON, and checks that its table has the same number of rows below a line with these
+    /// columns.
     fn list(&self, arguments: &[&str], columns: &[&str]) -> Result<Vec<Value>> {
         let objects = self.scene.list(arguments)?;
         let table = self.run(arguments)?;
@@ -71,7 +72,7 @@ impl Used {
     }
 }
 
-/// The values of a field.
+/// Returns the values of a field.
 fn of<'a>(objects: &'a [Value], field: &str) -> BTreeSet<&'a str> {
     objects.iter().map(|object| text(object, field)).collect()
 }

@@ -1,4 +1,5 @@
-//! The entries of the registry that real packages name, and the `server.json` beside one, compared with what runs.
+//! The registry entries that real packages name, and the `server.json` beside a package, compared with the running
+//! server.
 
 use std::{
     fs,
@@ -60,7 +61,7 @@ fn real_packages_name_their_entries() -> Result<()> {
     Ok(())
 }
 
-/// Installs the package of a real server once more, with the other packages beside it; returns its directory.
+/// Installs the package of a real server a second time, beside the other packages, and returns its directory.
 fn installed(real: &Real, scene: &Scene) -> Result<PathBuf> {
     let modules = real.npm("..").canonicalize()?;
     let own = scene.file("project/node_modules");

@@ -1,4 +1,4 @@
-//! A real server over HTTP for clients that start programs: `mcpmon wrap --url`, and what lists such servers.
+//! A real server over HTTP for clients that start programs: `mcpmon wrap --url`, and listings of such servers.
 
 use std::{
     collections::BTreeSet,
@@ -54,7 +54,7 @@ fn a_client_cannot_tell_that_the_server_is_remote(sdk: Sdk, transport: Transport
     Ok(())
 }
 
-/// A client of pipes.
+/// A client that uses standard input and output.
 struct Client(Wrapped);
 
 impl Client {
@@ -123,7 +123,7 @@ fn what_the_policy_blocks_does_not_reach_the_server(transport: Transport) -> Res
         "{sum}"
     );
 
-    // What the server asks for is answered in the client's place, on the way back.
+    // A request of the server is refused by the wrapper in the client's place.
     let sampled = client.call(
         3,
         "trigger-sampling-request",
@@ -151,7 +151,7 @@ fn what_a_server_asks_and_tells_comes_through(transport: Transport) -> Result<()
     let server = Remote::start(&real, &scene, transport)?;
     let policy = scene.configuration("version: 1\nmcp: {sampling: allow}\n")?;
     let mut client = Client::start(&scene, &server, &["--config", &policy])?;
-    // Sampling, on the way of a call.
+    // Sampling during a call.
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params":
         {"name": "trigger-sampling-request", "arguments": {"prompt": "hi", "maxTokens": 5}}});
     client.send(&call)?;
@@ -168,14 +168,14 @@ fn what_a_server_asks_and_tells_comes_through(transport: Transport) -> Result<()
     client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}}))?;
     let answer = client.hear_until(|message| message["id"] == 2)?;
     assert!(answer["result"]["content"].is_array(), "{answer}");
-    // Progress, while a call runs.
+    // Progress notifications during a call.
     let call = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params":
         {"name": "trigger-long-running-operation", "arguments": {"duration": 1, "steps": 2}, "_meta": {"progressToken": "p"}}});
     client.send(&call)?;
     let progress = client.hear_until(|message| message["method"] == "notifications/progress")?;
     assert_eq!(progress["params"]["progressToken"], "p");
     client.hear_until(|message| message["id"] == 3)?;
-    // What nobody asked for.
+    // Notifications without a request.
     client.call(4, "toggle-simulated-logging", &json!({}))?;
     client.hear_until(|message| message["method"] == "notifications/message")?;
     Ok(())
@@ -227,13 +227,13 @@ fn a_server_that_is_gone_is_told_by_its_cause(transport: Transport) -> Result<()
         "{answer}"
     );
     match transport {
-        // The next call is tried all the same: it may be there again.
+        // The next call is tried as well, because the server may be running again.
         Transport::Http => {
             let answer = client.call(2, "echo", &json!({"message": "hello"}))?;
             let cause = answer["error"]["message"].as_str().unwrap_or_default();
             assert!(cause.contains("cannot be reached"), "{answer}");
         }
-        // There was but one stream.
+        // The only stream has ended.
         Transport::Sse => assert_eq!(client.0.ended()?.code(), Some(3)),
     }
     Ok(())
@@ -292,7 +292,7 @@ fn a_remote_server_is_inspected(transport: Transport) -> Result<()> {
         found.iter().any(|object| object["tool_name"] == "echo"),
         "{found:?}"
     );
-    // Nobody need look at anything of this server, unless a pattern of the configuration finds it.
+    // No action is needed for this server, unless a pattern of the configuration finds it.
     let run = program::run(["inspect", "--server", &server.url, "--threshold", "medium"])?;
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.stderr.contains("mcp-servers/everything"), "{run:?}");
@@ -305,7 +305,7 @@ fn a_remote_server_is_inspected(transport: Transport) -> Result<()> {
     Ok(())
 }
 
-/// A proxy that asks the servers which its configuration declares.
+/// A proxy that connects to the servers that its configuration declares.
 struct Discovering(Child);
 
 impl Discovering {

@@ -1,4 +1,4 @@
-//! Real servers in sandboxes: in one that was drawn from a session, and in that of npm's sandbox-runtime.
+//! Real servers in sandboxes: in one that was generated from a session, and in that of npm's sandbox-runtime.
 
 use std::{
     fs,
@@ -13,9 +13,9 @@ use mcpmon_e2e::{
 };
 use serde_json::json;
 
-/// Calls of one session; `@` is the directory that the server may use.
+/// Calls of the first session; `@` is the directory that the server may use.
 const USED: &str = r#"[["list_directory", {"path": "@"}], ["read_text_file", {"path": "@/note.txt"}], ["write_file", {"path": "@/out/a.txt", "content": "a"}]]"#;
-/// Calls of the next one: the last writes where nothing was written before.
+/// Calls of the next session. The last one writes to a place where the first session wrote nothing.
 const USED_AGAIN: &str = r#"[["read_text_file", {"path": "@/note.txt"}], ["write_file", {"path": "@/out/b.txt", "content": "b"}], ["write_file", {"path": "@/c.txt", "content": "c"}]]"#;
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
@@ -79,7 +79,8 @@ fn a_session_of_a_server_is_the_sandbox_of_the_next() -> Result<()> {
     Ok(())
 }
 
-/// The first part of a command that runs in the sandbox of `srt`, which leaves it this scene to write.
+/// Returns the first part of a command that runs in the sandbox of `srt`, with the scene as the only writable
+/// directory.
 fn srt(real: &Real, scene: &Scene) -> Result<Vec<String>> {
     let settings = scene.file("srt.json");
     let rules = json!({
@@ -91,7 +92,7 @@ fn srt(real: &Real, scene: &Scene) -> Result<Vec<String>> {
     Ok(words.map(|word| word.display().to_string()).to_vec())
 }
 
-/// Introduces a client, and ends.
+/// Starts a command, sends the initialization of a client, and closes its input.
 fn introduced(scene: &Scene, words: &[String]) -> Result<Output> {
     let mut command = Command::new(&words[0]);
     let mut child = scene
@@ -101,7 +102,7 @@ fn introduced(scene: &Scene, words: &[String]) -> Result<Output> {
         .stderr(Stdio::piped())
         .spawn()?;
     let mut input = child.stdin.take().context("a pipe")?;
-    // One that ends at once hears nothing.
+    // Sending fails if the command ends at once.
     drop(writeln!(input, "{INITIALIZE}"));
     let mut output = std::io::BufReader::new(child.stdout.take().context("a pipe")?);
     let mut line = String::new();

@@ -1,4 +1,4 @@
-//! `mcpmon scan` with real servers, and its SARIF against the schema of the format.
+//! `mcpmon scan` with real servers, and the validity of its SARIF output.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use mcpmon_e2e::{
 };
 use serde_json::{Value, json};
 
-/// Validates standard input against the schema in the file that is named.
+/// A script that validates standard input against the schema in the file of its argument.
 const VALIDATE: &str = "import json, sys, jsonschema\n\
     schema = json.load(open(sys.argv[1]))\n\
     jsonschema.validators.validator_for(schema)(schema).validate(json.load(sys.stdin))\n";
@@ -60,7 +60,7 @@ fn sarif_is_valid() -> Result<()> {
         assert_eq!(rule["id"], result["ruleId"]);
         ensure!(result["partialFingerprints"]["mcpmon/v1"].is_string(), "{result}");
     }
-    // Lines move, and fingerprints stay.
+    // The lines of the findings move, and the fingerprints stay the same.
     let fingerprints = |results: &[Value]| -> Vec<String> {
         let all = results.iter();
         let mut all: Vec<_> = all
@@ -77,7 +77,7 @@ fn sarif_is_valid() -> Result<()> {
     Ok(())
 }
 
-/// A server of npm and one of PyPI, started without a network where this host allows that.
+/// An npm server and a PyPI server are started, without a network if this host allows that.
 #[test]
 fn real_servers_are_listed() -> Result<()> {
     let Some(real) = Real::find()? else {

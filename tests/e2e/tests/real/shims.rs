@@ -1,4 +1,5 @@
-//! Servers that an agent of `mcpmon run` starts by a launcher are wrapped by themselves; nothing else is touched.
+//! Servers that an agent of `mcpmon run` starts by a launcher get a wrapper automatically; other commands are not
+//! changed.
 
 use std::{
     fs,
@@ -16,7 +17,8 @@ use test_case::test_case;
 
 const CALLS: &str = r#"[["echo", {"message": "hello"}], ["get-sum", {"a": 2, "b": 3}]]"#;
 
-/// `mcpmon run` with the store of the scene, and no proxy that could be in another's way.
+/// Returns the command `mcpmon run` with the store of the scene, and without a proxy that could conflict with another
+/// one.
 fn run(scene: &Scene, options: &[&str]) -> Result<Vec<String>> {
     let mut words = vec![program::path()?.display().to_string(), "run".to_owned()];
     words.extend(options.iter().map(|&option| option.to_owned()));
@@ -26,7 +28,7 @@ fn run(scene: &Scene, options: &[&str]) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// A server by `npx`, as clients start them.
+/// Returns the command of a server by `npx`, as clients start it.
 fn by_npx(real: &Real) -> Vec<String> {
     let prefix = real.npm("../..").display().to_string();
     ["npx", "--prefix", &prefix, "mcp-server-everything"]
@@ -70,7 +72,7 @@ fn without_launchers_nothing_is_wrapped() -> Result<()> {
     Ok(())
 }
 
-/// A server that has its wrapper already gets no second one.
+/// A server that has a wrapper already gets no second one.
 #[test]
 fn a_wrapped_server_stays_as_it_is() -> Result<()> {
     let Some(real) = Real::find()? else {
@@ -85,8 +87,8 @@ fn a_wrapped_server_stays_as_it_is() -> Result<()> {
     Ok(())
 }
 
-/// A command that is not a conversation with a server passes to the real launcher with its words, streams,
-/// status and name.
+/// A command that does not start a conversation with a server goes to the real launcher, with its arguments, streams,
+/// exit status and name.
 #[test_case("npx cowsay 'two words'", "npx|cowsay|two words", 7; "no server")]
 #[test_case("npx mcp-server-everything </dev/null", "npx|mcp-server-everything", 7; "nobody speaks to it")]
 #[test_case("npx --help mcp-server-everything", "npx|--help|mcp-server-everything", 7; "asked about itself")]
@@ -97,7 +99,7 @@ fn anything_else_is_untouched(script: &str, said: &str, code: i32) -> Result<()>
     let bin = scene.file("bin");
     fs::create_dir(&bin)?;
     let npx = bin.join("npx");
-    // Speaks no protocol: the name it has, and what it is given.
+    // This launcher speaks no protocol, and prints its name and its arguments.
     fs::write(
         &npx,
         "#!/bin/sh\nprintf '%s' \"${0##*/}\"; printf '|%s' \"$@\"; exit 7\n",
@@ -123,7 +125,7 @@ fn anything_else_is_untouched(script: &str, said: &str, code: i32) -> Result<()>
     Ok(())
 }
 
-/// Words behind the package or the image belong to the server, even if they could be the launcher's.
+/// Arguments after the package or the image belong to the server, even if they look like options of the launcher.
 #[test_case("npx mcp-server-everything", 1; "a server")]
 #[test_case("npx mcp-server-everything --help", 1; "help of the server's")]
 #[test_case("npx mcp-server-everything version", 1; "a last word")]
@@ -191,7 +193,7 @@ fn launchers_that_stay_wrap_until_they_are_taken_away() -> Result<()> {
     Ok(())
 }
 
-/// The file in which a launcher names its wrapper is missing, broken, or beside the launcher that another
+/// The file that names a launcher's wrapper is missing or broken, or is in the directory of the launcher that another
 /// link leads to.
 #[test_case(None, false, false; "gone")]
 #[test_case(Some("{"), false, false; "broken")]
@@ -236,7 +238,7 @@ fn a_launcher_wraps_whatever_is_beside_it(left: Option<&str>, by_link: bool, is_
     assert_eq!(output.status.code(), Some(7), "{errors}");
     let warnings = errors.matches("mcpmon: no readable .mcpmon.json").count();
     assert_eq!(warnings, usize::from(!is_told), "{errors}");
-    // What runs above the real one says how it was started.
+    // The process above the real launcher shows how it was started.
     let store = scene.store().display().to_string();
     let socket = match is_told {
         true => "/nonexistent/mcpmon.sock",
@@ -248,8 +250,8 @@ fn a_launcher_wraps_whatever_is_beside_it(left: Option<&str>, by_link: bool, is_
     Ok(())
 }
 
-/// Two programs, as of a package and of `cargo install`, each with launchers of its own: neither takes the other for
-/// the real one, under which they would start each other for ever.
+/// Two installations of mcpmon, from a package and from `cargo install`, each have launchers. Neither takes the other's
+/// launchers for the real ones, because they would start each other for ever then.
 #[test]
 fn launchers_of_two_programs_lead_to_the_real_one() -> Result<()> {
     let scene = Scene::new()?;
@@ -258,7 +260,7 @@ fn launchers_of_two_programs_lead_to_the_real_one() -> Result<()> {
     fs::write(bin.join("npx"), "#!/bin/sh\nprintf real\n")?;
     fs::set_permissions(bin.join("npx"), fs::Permissions::from_mode(0o755))?;
     let mut path = format!("{}:/usr/bin:/bin", bin.display());
-    // Under another name, launchers are known by the file beside them.
+    // If mcpmon has another name, its launchers are recognised by the file beside them.
     for name in ["mcpmon", "mcpmon-next"] {
         let copy = scene.file(&format!("copy-of-{name}"));
         fs::create_dir(&copy)?;

@@ -1,5 +1,5 @@
-//! Calls that their client wants as tasks (2025-11-25), made by the official SDK: held as any call, with progress, and no task
-//! before a person has answered.
+//! Calls that a client requests as tasks (2025-11-25), made by the official SDK: they are held like any call, with
+//! progress, and no task exists before a person has answered.
 
 use std::{
     fs::{self, File},
@@ -44,7 +44,7 @@ impl Calling {
             held: String::new(),
         };
         calling.held = wait::until("a held call", || {
-            // Before the wrapper has made it there is no store.
+            // The store does not exist before the wrapper has made it.
             let waiting = calling.scene.list(&["approvals", "list", "--pending"]);
             let waiting = waiting.unwrap_or_default().into_iter().next();
             Ok(waiting.map(|event| text(&event["waiting"], "id").to_owned()))
@@ -52,10 +52,10 @@ impl Calling {
         Ok(calling)
     }
 
-    /// The messages that the client has received so far.
+    /// Returns the messages that the client has received so far.
     fn heard(&self) -> Result<Vec<Value>> {
         let lines = fs::read_to_string(self.scene.file("heard"))?;
-        // The last one may be half written.
+        // The last line may be incomplete.
         let whole = lines.rsplit_once('\n').map_or("", |(whole, _)| whole);
         whole
             .lines()
@@ -70,7 +70,7 @@ impl Calling {
         Ok(())
     }
 
-    /// All that the client has heard when it is done.
+    /// Waits until the client is done, and returns all messages that it received.
     fn finish(&mut self) -> Result<Vec<Value>> {
         let status = wait::until("the client's end", || Ok(self.client.try_wait()?))?;
         ensure!(status.success(), "{status}");
@@ -79,7 +79,7 @@ impl Calling {
 }
 
 impl Drop for Calling {
-    /// One that has ended already is no failure.
+    /// Kills the client; it is no failure if it has ended already.
     fn drop(&mut self) {
         drop(self.client.kill());
         drop(self.client.wait());

@@ -1,4 +1,4 @@
-//! Nothing is blocked: clients and servers cannot tell that there is a wrapper.
+//! If nothing is blocked, clients and servers cannot detect the wrapper.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -62,7 +62,7 @@ fn every_server_passes_byte_for_byte(sdk: Sdk) -> Result<()> {
     Ok(())
 }
 
-/// A message that would be blocked is recorded as such, and passes as it is.
+/// In observe mode a message that would be blocked is recorded as such, and passes unchanged.
 #[test]
 fn observed_traffic_passes_byte_for_byte() -> Result<()> {
     let Some(real) = Real::find()? else {
@@ -112,7 +112,7 @@ fn the_inspector_lists_and_calls() -> Result<()> {
     let wrapped = scene.wrapped("everything", &[], std::slice::from_ref(&server))?;
     let inspect = |command: &[String], options: &[&str]| -> Result<String> {
         let config = scene.file("inspector.json");
-        // The inspector takes options of the server's command for its own.
+        // The inspector takes options in the server's command for its own.
         let script = scene.file("it.sh");
         let words: Vec<_> = command.iter().map(|word| format!("'{word}'")).collect();
         fs::write(&script, format!("#!/bin/sh\nexec {}\n", words.join(" ")))?;

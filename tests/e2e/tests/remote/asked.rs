@@ -1,5 +1,5 @@
-//! Calls of a remote server's tools that wait for a person: the client's stream stays open, and a client that leaves
-//! takes its call back.
+//! Calls of a remote server's tools that wait for a person: the client's stream stays open, and a client that
+//! disconnects cancels its call.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -20,7 +20,7 @@ use super::{before, tools};
 
 const POLICY: &str = "version: 1\nmcp:\n  approvals: {timeout: 25s}\n  rules: [{id: ask, match: {tool_name: remove}, decision: ASK}]\n";
 
-/// A call whose response is read as it comes.
+/// A call whose response is read while it arrives.
 struct Calling(BufReader<TcpStream>);
 
 impl Calling {

@@ -1,4 +1,4 @@
-//! Cards of servers, compared with what these offer.
+//! Server cards, compared with the tools that the servers list.
 
 use anyhow::Result;
 use mcpmon_e2e::{json::text, notes_server::Remote, program};

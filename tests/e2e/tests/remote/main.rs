@@ -1,4 +1,4 @@
-//! Remote servers behind `mcpmon proxy`: judged, recorded, and known by their certificate.
+//! Remote servers behind `mcpmon proxy`: judged, recorded, and recognised by their certificate.
 
 #![expect(
     clippy::disallowed_methods,
@@ -32,7 +32,7 @@ fn before(policy: &str, server: &Remote) -> Result<McpProxy> {
     )
 }
 
-/// Events of a type, once there are some.
+/// Waits for events of a type, and returns them.
 fn events(proxy: &McpProxy, kind: &str) -> Result<Vec<Value>> {
     wait::until(kind, || {
         let events = proxy.scene.events(kind)?;
@@ -103,7 +103,7 @@ fn a_rug_pull_is_refused_until_a_person_approves() -> Result<()> {
     })
 }
 
-/// A client that kept the list of an earlier day never asks for it again.
+/// A client that kept an earlier list never asks for it again.
 #[test]
 fn a_client_that_lists_nothing_is_told_of_no_old_pin() -> Result<()> {
     let server = Remote::start(&tools())?;

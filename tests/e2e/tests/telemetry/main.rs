@@ -1,4 +1,4 @@
-//! What leaves the host for monitoring systems, read back from real ones.
+//! Exports to monitoring systems, read back from real ones.
 
 #![expect(clippy::disallowed_methods, reason = "tests of the system")]
 #![cfg(test)]

@@ -1,4 +1,4 @@
-//! `mcpmon proxy` behind a real Prometheus.
+//! `mcpmon proxy`, scraped by a real Prometheus.
 
 use anyhow::Result;
 use mcpmon_e2e::{

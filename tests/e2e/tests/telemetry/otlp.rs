@@ -1,4 +1,4 @@
-//! `mcpmon proxy` and a wrapper before a real collector, with ClickHouse's engine behind it.
+//! `mcpmon proxy` and a wrapper that export to a real collector, with ClickHouse's engine behind it.
 
 use anyhow::Result;
 use mcpmon_e2e::{

@@ -1,4 +1,5 @@
-//! A wrapper before a real collector behind TLS: nginx with a certificate of an authority of its own, which asks for a token.
+//! A wrapper that exports to a real collector behind TLS: nginx, with a certificate from a test authority, requires a
+//! token.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -9,10 +10,10 @@ use mcpmon_e2e::{
 use serde_json::json;
 
 const TOKEN: &str = "collectors-own-token";
-/// Tools that the policy blocks, each called in a session of its own.
+/// Tools that the policy blocks, each called in a separate session.
 const BLOCKED: [&str; 3] = ["remove", "erase", "wipe"];
 
-/// A session that calls one tool; returns what the wrapper said.
+/// Runs a session that calls one tool, and returns the wrapper's messages.
 fn session(home: &Home, server: &ToolServer, tool: &str) -> Result<String> {
     let words = server.words();
     let mut wrapped = home.start(&[&words[0], &words[1]])?;

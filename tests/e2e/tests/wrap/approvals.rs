@@ -1,4 +1,4 @@
-//! A person's word on definitions, in the user's own store.
+//! A person's decisions about definitions, in the user's own store.
 
 use anyhow::{Context as _, Result};
 use mcpmon_e2e::{

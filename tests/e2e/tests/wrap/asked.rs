@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 const POLICY: &str = "version: 1\nmcp:\n  approvals: {timeout: 25s}\n  rules:\n    - {id: ask-pay, match: {tool_name: pay}, decision: ASK, reason: it is dear}\n";
 
-/// A wrapped server whose tool `pay` is asked about, and its store.
+/// A wrapped server whose tool `pay` needs an approval, and its store.
 struct Asking {
     home: Home,
     wrapped: Wrapped,
@@ -62,7 +62,7 @@ impl Asking {
         program::run(arguments.iter().copied().chain(["--db", &store]))
     }
 
-    /// The calls that wait, once there are this many.
+    /// Waits until this many calls are held, and returns them.
     fn waiting(&self, count: usize) -> Result<Vec<Value>> {
         wait::until("held calls", || {
             let list = self
@@ -76,7 +76,7 @@ impl Asking {
         })
     }
 
-    /// The states of approvals that were recorded, once this is the last one.
+    /// Waits until the last recorded state of an approval is `last`, and returns all of them.
     fn states(&self, last: &str) -> Result<Vec<String>> {
         wait::until(last, || {
             let events = self
@@ -299,14 +299,14 @@ fn answers_to_nothing_are_refused() -> Result<()> {
     Ok(())
 }
 
-/// A listener for signed answers, ended with its test.
+/// A listener for signed answers; it is ended with its test.
 struct Listener {
     process: Child,
     url: String,
 }
 
 impl Drop for Listener {
-    /// One that has ended already is no failure.
+    /// Kills the listener; it is no failure if it has ended already.
     fn drop(&mut self) {
         drop(self.process.kill());
         drop(self.process.wait());
@@ -316,7 +316,8 @@ impl Drop for Listener {
 const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 const OTHER_KEY: &str = "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-/// Posts a body signed with a key, so many seconds from now, and prints status and answer.
+/// A script that posts a body signed with a key, with a time stamp this many seconds from now, and prints status and
+/// answer.
 const POST: &str = r"
 import base64, hashlib, hmac, sys, time, urllib.error, urllib.request
 url, key, body, off = sys.argv[1], bytes.fromhex(sys.argv[2]), sys.argv[3].encode(), int(sys.argv[4])
@@ -356,7 +357,7 @@ impl Asking {
 }
 
 impl Listener {
-    /// The status, and what is answered.
+    /// Posts an answer, and returns the status and the response.
     fn post(&self, key: &str, body: &Value, off: i32) -> Result<(u16, Value)> {
         let output = Command::new("python3")
             .args(["-c", POST, &self.url, key, &body.to_string(), &off.to_string()])
@@ -411,7 +412,7 @@ fn a_signed_answer_lets_this_very_call_go_on_and_is_taken_once() -> Result<()> {
     assert_eq!(went_on["result"]["content"][0]["text"], "called pay", "{went_on}");
     let (status, said) = listener.post(KEY, &answer("once"), 0)?;
     assert_eq!(status, 404, "{said}");
-    // The next call of the same tool is another question.
+    // The next call of the same tool is a separate question.
     asking.call(3, "pay", &json!({"to": "ann", "amount": 7}))?;
     let next = asking.waiting(1)?.remove(0);
     assert_ne!(text(&next, "id"), text(&held, "id"));

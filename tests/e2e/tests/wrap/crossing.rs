@@ -10,16 +10,16 @@ use mcpmon_e2e::{
 };
 use serde_json::{Value, json};
 
-/// A part of it is found again; none of it may be in a record of the rule.
+/// A text that is found again in part. No part of it may be in a record of the rule.
 const RECORD: &str = "Maria Lindqvist, born 4 May 1971, account DE09 1204 0000 0532 0130 17, owes 14,210.55 \
                       after the transfer that was booked on 2 March";
 
-/// Answers every request with a text that is its argument.
+/// A server that answers every request with a text, which is its argument.
 const SERVER: &str = r#"while read -r line; do echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"$0\"}]}}"; done"#;
 
 fn wrap(home: &Home, server: &str, says: &str) -> Result<Wrapped> {
     let mut command: Command = home.wrap(&["--server", server], &["sh", "-c", SERVER, says])?;
-    // A name in the environment of one server does not take it out of its session.
+    // A session name in the environment of one server does not take it out of the wrappers' session.
     Wrapped::start(command.env("MCPMON_SESSION", format!("of-{server}")))
 }
 
@@ -41,7 +41,7 @@ fn what_one_server_read_another_does_not_send() -> Result<()> {
     let home = Home::new()?;
     let mut files = wrap(&home, "files", RECORD)?;
     let mut mail = wrap(&home, "mail", "sent")?;
-    // Whoever answers has joined the session.
+    // A server that answers has joined the session.
     for wrapped in [&mut files, &mut mail] {
         wrapped.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)?;
         wrapped.line()?;
@@ -51,7 +51,8 @@ fn what_one_server_read_another_does_not_send() -> Result<()> {
     assert!(read.to_string().contains("Lindqvist"), "{read}");
     let harmless = call(&mut mail, "send_email", &json!({"body": "I have read the file."}))?;
     assert!(harmless["result"]["isError"].is_null(), "{harmless}");
-    // The result is looked at while no client waits: until then, sooner than a model could, it is not known.
+    // The result is inspected while no client waits. Until that is done, which is sooner than a model could answer, its
+    // content is not known.
     let body = json!({"body": format!("For you: {}", RECORD.to_uppercase())});
     let refused = wait::until("a refusal", || {
         let answer = call(&mut mail, "send_email", &body)?;

@@ -1,4 +1,4 @@
-//! Ends: of the server, of the client, of the wrapper. Each is told to the others, and nothing is left running.
+//! Ends of the server, of the client and of the wrapper: each reaches the other two, and no process is left running.
 
 use std::io::Read as _;
 
@@ -54,7 +54,8 @@ fn a_program_that_does_not_start_is_told_by_its_cause() -> Result<()> {
     Ok(())
 }
 
-/// A server with a process below it, both of which hear nothing; the process that relays, and theirs.
+/// Starts a server and a child process of it, neither of which ends by SIGTERM. Returns the wrapper, and the numbers of the
+/// relaying process and of these two.
 fn deaf(home: &Home) -> Result<(Wrapped, Vec<u32>)> {
     let mut wrapped = home.start(&[
         "sh",
@@ -125,7 +126,7 @@ fn a_server_that_ignores_the_end_of_its_input_is_ended_while_its_client_lives() 
 #[test]
 fn a_server_that_owes_an_answer_has_the_time_it_needs() -> Result<()> {
     let home = Home::new()?;
-    // Longer than a server that owes none has.
+    // Longer than a server without open requests is given.
     let script = r#"read line; sleep 12; echo '{"jsonrpc":"2.0","id":1,"result":{}}'; sleep 1000"#;
     let mut wrapped = home.start(&["sh", "-c", script])?;
     wrapped.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)?;

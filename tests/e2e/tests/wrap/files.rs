@@ -1,4 +1,4 @@
-//! The files that a server runs from, looked at before it starts and before it has its first say.
+//! The files that a server runs from, compared before it starts and before its first message passes.
 
 use std::{
     collections::BTreeSet,
@@ -19,10 +19,10 @@ use mcpmon_e2e::{
 };
 
 const ASKED: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-/// Says nothing before it is asked.
+/// The code of a server that sends nothing before it gets a request.
 const CODE: &str = "import sys\nfor line in sys.stdin: print(line.replace('method', 'result').replace('\"ping\"', '{}'), end='', flush=True)\n";
 
-/// Python itself: what is called so on PATH may be a script that looks for one of several.
+/// Returns the Python interpreter itself, because `python3` on PATH may be a script that looks for one of several.
 pub(crate) fn python() -> Result<String> {
     let output = Command::new("python3")
         .args(["-c", "import sys; print(sys.executable)"])
@@ -36,7 +36,7 @@ fn start(home: &Home) -> Result<Wrapped> {
     Wrapped::start(&mut home.wrap(&["--server", "swapped"], &[&python()?, &script])?)
 }
 
-/// Waits until the server runs: its script was looked at by then.
+/// Waits until the server runs, by which time its script has been compared.
 fn running(wrapped: &Wrapped) -> Result<()> {
     wait::until("the server", || {
         let relays = children(wrapped.pid().as_raw().cast_unsigned())?;
@@ -62,19 +62,19 @@ fn pin(home: &Home) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether nothing but the wrapper spoke: it refuses what was asked.
+/// Returns whether only the wrapper answered, and refused the request.
 fn is_refusal(output: &str) -> bool {
     output.lines().count() == 1 && output.contains("(rule mcp.version_pinning, event ")
 }
 
-/// Longer to hash than the session takes.
+/// The size of a file that takes longer to hash than the session lasts.
 const LARGE: u64 = 256 << 20;
 
 #[test]
 fn a_server_that_ends_before_it_is_hashed_is_pinned_all_the_same() -> Result<()> {
     let home = Home::new()?;
     let program = home.path("large");
-    // What follows a program in its file does not matter to it.
+    // Bytes after the end of a program in its file do not affect it.
     program::copy("/bin/cat", &program)?;
     fs::OpenOptions::new()
         .write(true)
@@ -99,7 +99,7 @@ fn a_script_that_was_another_one_meanwhile_does_not_speak() -> Result<()> {
     fs::write(&script, CODE)?;
     pin(&home)?;
 
-    // What is put back has the pinned content, and nobody knows what the interpreter has read.
+    // The restored file has the pinned content, but the interpreter may have read the other one.
     let mut wrapped = start(&home)?;
     running(&wrapped)?;
     fs::write(&other, "print('something else')")?;
@@ -129,7 +129,7 @@ fn a_script_that_was_another_one_meanwhile_does_not_speak() -> Result<()> {
     Ok(())
 }
 
-/// By the time of its start, the hash of each interpreter that ran, as the record has it.
+/// Returns the recorded hash of each interpreter that ran, in the order of their starts.
 fn hashes(home: &Home) -> Result<Vec<String>> {
     let store = home.path("store.db").display().to_string();
     let kind = "mcp_server_started";
@@ -142,11 +142,11 @@ fn hashes(home: &Home) -> Result<Vec<String>> {
     Ok(hashes.collect())
 }
 
-/// A shell serves, and says in its answer which one it is: the wrapper has to have hashed that one, whatever else was in
-/// its place just before and after.
+/// A shell serves, and says in its answer which one it is. The wrapper must have hashed that same one, although the
+/// file is replaced just before and after.
 #[test]
 fn an_interpreter_that_is_replaced_all_the_time_runs_as_the_one_that_was_hashed() -> Result<()> {
-    /// Starts, and how many at most until both were hashed.
+    /// The least number of starts, and the most until both shells were hashed.
     const FEWEST: usize = 24;
     const STARTS: usize = 200;
     let home = Home::new()?;
@@ -162,7 +162,7 @@ fn an_interpreter_that_is_replaced_all_the_time_runs_as_the_one_that_was_hashed(
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
     let script = script.display().to_string();
     let name_of = |hash: &str| known.iter().find(|(known, _)| hash.ends_with(known.as_str()));
-    // One that lost its name while it was read is told as not known.
+    // A shell whose file lost its name while it was read has no recorded hash.
     let hashed = || -> Result<Vec<Option<&str>>> {
         let hashes = hashes(&home)?;
         let names = hashes.iter().map(|hash| name_of(hash).map(|(_, name)| *name));

@@ -1,4 +1,4 @@
-//! A client asks a hook before it runs a tool of its own.
+//! Hooks that a client asks before it runs a built-in tool.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use test_case::test_case;
 const WRITES_BASHRC: &str = r#"{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{"file_path":"/home/me/.bashrc","content":"x"},"tool_use_id":"t1"}"#;
 const READS_A_NOTE: &str = r#"{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"file_path":"/home/me/notes.txt"}}"#;
 
-/// `mcpmon hook CLIENT` with this on its standard input.
+/// Runs `mcpmon hook CLIENT` with this standard input.
 fn hook(home: &Home, client: &str, input: &str) -> Result<Output> {
     let mut hook = Command::new(program::path()?);
     hook.args(["hook", client, "--socket"])

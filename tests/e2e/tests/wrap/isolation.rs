@@ -15,7 +15,7 @@ const NOTICE: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#
 /// A tool's result that no wrapper has seen.
 const SMUGGLED: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
 
-/// A server that, at its first message, writes to the descriptor that is named in a file, and says whether it could.
+/// A server that, at its first message, writes to the descriptor that a file names, and answers whether it could.
 const SERVER: &str = r#"
 read -r line
 if { printf '%s\n' "$2" > "$(cat "$1")"; } 2>/dev/null; then outcome=written; else outcome=denied; fi
@@ -23,7 +23,7 @@ printf '{"jsonrpc":"2.0","method":"notifications/%s"}\n' "$outcome"
 cat > /dev/null
 "#;
 
-/// The server that writes where the file `target` tells.
+/// Returns the command of the server, which writes to the descriptor that the file `target` names.
 fn command(target: &Path) -> Vec<String> {
     let target = target.display().to_string();
     ["sh", "-c", SERVER, "sh", &target, SMUGGLED]
@@ -31,7 +31,7 @@ fn command(target: &Path) -> Vec<String> {
         .to_vec()
 }
 
-/// Lets it write into this process's end of its pipe, and returns what comes first there.
+/// Lets the server write into the test's end of its pipe, and returns the first line there.
 fn first_line(home: &Home) -> Result<String> {
     let target = home.path("target");
     let command = command(&target);
@@ -57,7 +57,7 @@ fn a_server_cannot_write_into_the_pipe_of_its_client() -> Result<()> {
     Ok(())
 }
 
-/// This shows that a server would reach into a process if it were not prevented.
+/// This shows that a server can write into another process if it is not prevented.
 #[test]
 fn a_server_may_be_declared_to_reach_into_any_process() -> Result<()> {
     let home = Home::new()?;
@@ -66,7 +66,7 @@ fn a_server_may_be_declared_to_reach_into_any_process() -> Result<()> {
     Ok(())
 }
 
-/// Runs a command as on a kernel without Landlock: the first of its system calls does not exist.
+/// A script that runs a command as on a kernel without Landlock: Landlock's first system call does not exist for it.
 pub(super) const WITHOUT_LANDLOCK: &str = r#"
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -117,7 +117,7 @@ fn a_kernel_without_landlock_is_told_of() -> Result<()> {
     Ok(())
 }
 
-/// A process with a pipe that has no name any more. Once it hears a line, it says what was written there.
+/// A process with a pipe that has no name any more. After it reads a line, it prints what was written to the pipe.
 const VICTIM: &str = r#"
 mkfifo "$1" && exec 3<>"$1" && rm "$1" && echo ready
 read -r line

@@ -1,4 +1,5 @@
-//! Servers that a launcher starts, without a daemon: what serves is pinned, and what was looked up on PATH with it.
+//! Servers that a launcher starts, without a daemon: the files of the server are pinned, and so are the programs that
+//! were looked up on PATH.
 
 use std::{
     env, fs,
@@ -33,7 +34,7 @@ fn events(home: &Home, kind: &str) -> Result<Vec<Value>> {
     Ok(events)
 }
 
-/// Lets a server answer, and says what was recorded of its start, the one with this number.
+/// Lets a server answer, and returns the record of its start with this number.
 fn serve(home: &Home, number: usize, wrap: &mut Command) -> Result<Value> {
     let mut wrapped = Wrapped::start(wrap)?;
     wrapped.send(INITIALIZE)?;
@@ -48,7 +49,7 @@ fn serve(home: &Home, number: usize, wrap: &mut Command) -> Result<Value> {
     Ok(started)
 }
 
-/// A server that may not run: nothing but the refusal is heard.
+/// Starts a server that may not run, and checks that the client gets only the refusal.
 fn refuse(wrap: &mut Command, cause: &str) -> Result<()> {
     let mut wrapped = Wrapped::start(wrap)?;
     wrapped.send(INITIALIZE)?;
@@ -66,7 +67,7 @@ fn write_program(path: &Path, text: &str) -> Result<()> {
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }
 
-/// `PATH` with a directory before all others.
+/// Returns `PATH` with a directory in front of all others.
 fn path_with(directory: &Path) -> Result<String> {
     let path = env::var("PATH").context("PATH")?;
     Ok(format!("{}:{path}", directory.display()))
@@ -103,7 +104,7 @@ fn a_changed_byte_behind_npm(command: &[&str]) -> Result<()> {
     let second = serve(&home, 2, &mut wrap(command)?)?;
     assert_eq!(text(&second, "pin"), "match", "{second}");
 
-    // The same files by their interpreter are the same server.
+    // The same files, started by their interpreter, are the same server.
     let direct = ["node", &script.display().to_string()];
     let third = serve(&home, 3, &mut wrap(&direct)?)?;
     assert_eq!(
@@ -120,7 +121,7 @@ fn a_changed_byte_behind_npm(command: &[&str]) -> Result<()> {
     refuse(&mut wrap(command)?, "its package")
 }
 
-/// pnpm installs into a store and a cache of its own.
+/// pnpm installs into a separate store and cache.
 #[test]
 fn a_changed_byte_behind_pnpm_dlx() -> Result<()> {
     let Some(real) = Real::find()? else {
@@ -156,12 +157,12 @@ fn a_changed_byte_behind_pnpm_dlx() -> Result<()> {
     refuse(&mut wrap()?, "/version.js) changed since it was pinned")
 }
 
-/// Writes over every file of this name below a directory, and says how many there are.
+/// Overwrites every file with this name below a directory, and returns the number of them.
 fn change_below(directory: &Path, name: &str, text: &str) -> Result<usize> {
     let mut changed = 0;
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        // Links lead to what is found otherwise.
+        // Links are skipped, because their targets are found anyway.
         if entry.file_type()?.is_dir() {
             changed += change_below(&entry.path(), name, text)?;
         } else if entry.file_name() == name {
@@ -215,7 +216,7 @@ fn a_changed_byte_behind_a_python_launcher(command: &[&str]) -> Result<()> {
     refuse(&mut wrap()?, "its package")
 }
 
-/// A script that is found on PATH before the interpreter, and becomes it.
+/// A script that is found on PATH before the interpreter, and executes it.
 #[test]
 fn a_script_in_the_place_of_the_interpreter_does_not_run() -> Result<()> {
     let home = Home::new()?;
@@ -290,7 +291,7 @@ fn another_launcher_of_the_same_name_does_not_run() -> Result<()> {
     write_program(&home.path("planted/npx"), &planted)?;
     refuse(&mut wrap("planted")?, "its launcher")?;
     assert!(!home.path("mark").exists(), "it was started");
-    // What npx itself is run by is looked up as well.
+    // The interpreter of npx itself is looked up as well.
     let node = format!(
         "#!/bin/sh\nPATH=${{PATH#*:}}\n: > {}\nexec node \"$@\"\n",
         home.path("mark").display()
@@ -301,7 +302,7 @@ fn another_launcher_of_the_same_name_does_not_run() -> Result<()> {
     Ok(())
 }
 
-/// npx names the package, its command is a link that is called otherwise.
+/// npx names the package; the package's command is a link with another name.
 #[test]
 fn one_package_is_one_server_however_it_is_started() -> Result<()> {
     let Some(real) = Real::find()? else {
@@ -320,7 +321,7 @@ fn one_package_is_one_server_however_it_is_started() -> Result<()> {
     ];
     for (position, words) in starts.into_iter().enumerate() {
         let mut wrap = home.wrap(&[], words)?;
-        // There is a Node among these packages, which npx puts before all others.
+        // These packages include a Node, which npx puts in front of all others.
         wrap.current_dir(&project)
             .env("PATH", path_with(&project.join("node_modules/.bin"))?)
             .env("MEMORY_FILE_PATH", home.path("memory.json"));

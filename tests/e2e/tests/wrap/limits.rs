@@ -1,4 +1,4 @@
-//! Limits that are kept in a running conversation.
+//! Limits in a running conversation.
 
 use anyhow::Result;
 use mcpmon_e2e::wrapped::Home;
@@ -7,7 +7,7 @@ use mcpmon_e2e::wrapped::Home;
 fn a_request_waits_as_long_as_it_may_and_its_answer_comes_to_nobody() -> Result<()> {
     let home = Home::new()?;
     home.configure("version: 1\nmcp: {limits: {request_timeout: 1s}}\n")?;
-    // Answers the first request when the second one has come, and then that.
+    // Answers the first request after the second one has come, and then the second one.
     let script = r#"
         read -r first
         read -r second

@@ -1,4 +1,4 @@
-//! Profile, then lock: what was used in a session goes on under the policy made of it, and nothing else does.
+//! Profile, then lock: the tools and resources of a session keep working under the policy made of it, and no others do.
 
 use std::{
     fs,
@@ -12,9 +12,9 @@ use mcpmon_e2e::{
 };
 use serde_json::{Value, json};
 
-/// An id that means something in YAML, and in a pattern.
+/// A server id with characters that have a meaning in YAML and in patterns.
 const SERVER: &str = "it's:\"#1\"*名";
-/// Names that mean something in YAML, in a pattern, or in another script.
+/// Tool names with characters that have a meaning in YAML or in patterns, or from another script.
 const USED: [&str; 12] = [
     "read_note",
     "say \"hi\": now",
@@ -31,7 +31,7 @@ const USED: [&str; 12] = [
 ];
 const UNUSED: &str = "delete_note";
 
-/// A server with tools of these names, which says `ok` to everything.
+/// A server with tools of these names, which answers `ok` to every call.
 const PROGRAM: &str = r#"
 import json, sys
 names = json.loads(sys.argv[1])
@@ -53,7 +53,7 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 "#;
 
-/// The answers to calls of `tools`, after a hello and a list; a resource is read, too.
+/// Makes a handshake, asks for the list, reads a resource, and returns the answers to calls of `tools`.
 fn talk(home: &Home, options: &[&str], tools: &[&str]) -> Result<Vec<Value>> {
     let script = home.path("server.py");
     fs::write(&script, PROGRAM)?;
@@ -96,7 +96,7 @@ fn talk(home: &Home, options: &[&str], tools: &[&str]) -> Result<Vec<Value>> {
     Ok(answers)
 }
 
-/// `mcpmon WORDS` with the store of `home`.
+/// Runs `mcpmon WORDS` with the store of `home`.
 fn mcpmon(home: &Home, words: &[&str]) -> Result<Output> {
     let mut command = Command::new(program::path()?);
     command.arg("--db").arg(home.path("store.db")).args(words);
@@ -113,7 +113,7 @@ fn stdout(output: &Output) -> Result<&str> {
     Ok(str::from_utf8(&output.stdout)?)
 }
 
-/// Everything that was recorded, oldest first.
+/// Returns all recorded events, oldest first.
 fn events(home: &Home) -> Result<Vec<Value>> {
     let output = mcpmon(home, &["events", "--json", "--limit", "10000"])?;
     let lines = stdout(&output)?.lines();
@@ -129,7 +129,7 @@ fn is_ok(answer: &Value) -> bool {
     answer["result"]["content"][0]["text"] == "ok" || answer["result"]["contents"][0]["text"] == "ok"
 }
 
-/// The policy made of a session in which every tool but one was used.
+/// Returns the policy made of a session in which every tool but one was used.
 fn lock(home: &Home) -> Result<String> {
     let answers = talk(home, &[], &USED)?;
     ensure!(answers.iter().all(is_ok), "{answers:?}");
@@ -159,7 +159,7 @@ fn what_was_used_goes_on_and_nothing_else_does() -> Result<()> {
     assert!(!text.contains("hunter2") && text.contains("fill it in"), "{text}");
     assert!(text.contains("# Provenance: 2 calls ("), "{text}");
     stdout(&mcpmon(&home, &["policy", "check", &path])?).with_context(|| text.clone())?;
-    // In the store in which everything is pinned, and in one that knows nothing.
+    // Both in the store in which everything is pinned, and in a new one.
     for home in [&home, &Home::new()?] {
         let before = events(home).map_or(0, |events| events.len());
         let answers = talk(home, &["--config", &path], &USED)?;

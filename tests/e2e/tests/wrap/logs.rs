@@ -1,4 +1,4 @@
-//! Standard error of a server: to its client as it is, and kept for `mcpmon logs` without its secrets.
+//! Standard error of a server: it reaches the client unchanged, and is kept for `mcpmon logs` without its secrets.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use nix::sys::signal::Signal;
 const ECHO: &str =
     r#"while read -r line; do echo "$line" >&2; echo '{"jsonrpc":"2.0","method":"notifications/x"}'; done"#;
 
-/// A message for such a server.
+/// Returns a message for such a server.
 fn message(name: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/{name}"}}"#)
 }
@@ -170,7 +170,7 @@ fn a_log_is_followed_over_runs() -> Result<()> {
 #[test]
 fn a_client_that_does_not_read_errors_still_gets_messages() -> Result<()> {
     let home = Home::new()?;
-    // More than all pipes on the way hold.
+    // More than all pipes on the way can hold.
     let script = "yes 'an error that nobody reads' >&2 & exec cat";
     let mut wrapped = start(&home, "notes", script)?;
     let line = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
@@ -178,7 +178,7 @@ fn a_client_that_does_not_read_errors_still_gets_messages() -> Result<()> {
         wrapped.send(line)?;
         assert_eq!(wrapped.line()?, line);
     }
-    // Both the server and the wrapper end, with their errors unread.
+    // Both the server and the wrapper end, although their errors were not read.
     drop(wrapped.stdin.take());
     assert_eq!(wrapped.ended()?.code(), Some(0));
     let mut kept = 0;
@@ -196,7 +196,7 @@ fn a_flood_passes_whole_and_is_kept_within_its_bounds() -> Result<()> {
                   echo '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}'; exec cat";
     let mut wrapped = start(&home, "notes", script)?;
     let errors = wrapped.errors();
-    // A client that closes its end first leaves the server ten seconds, and its last words one.
+    // If the client closes its end first, the server has ten seconds left, and its last output one.
     assert_ne!(wrapped.line()?, "");
     wait::until("the last line in the log", || {
         let latest = logs(&home, &["notes", "--json", "--lines", "1"])?.objects()?;

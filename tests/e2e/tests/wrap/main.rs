@@ -1,4 +1,4 @@
-//! `mcpmon wrap` behaves as if it were not there, until it is to say something. Needs no root.
+//! `mcpmon wrap` changes nothing until it has to intervene. Needs no root.
 
 #![expect(
     clippy::disallowed_methods,

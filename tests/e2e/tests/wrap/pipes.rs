@@ -1,4 +1,4 @@
-//! Bytes through the pipes: unchanged, at the reader's pace, with noise beside them.
+//! Bytes through the pipes: unchanged, at the reader's speed, with output on standard error beside them.
 
 use std::{
     io::{BufRead as _, Read as _, Write as _},
@@ -11,7 +11,7 @@ use mcpmon_e2e::{
     wrapped::{Home, children, own_memory},
 };
 
-/// A notification of so many bytes or a few more.
+/// Returns a notification of this many bytes or a few more.
 fn notification(bytes: usize) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","data":"{}"}}}}"#,
@@ -77,8 +77,8 @@ fn a_client_that_reads_slowly_holds_up_its_server_and_fills_no_memory() -> Resul
     assert_eq!(wrapped.line()?, notification(1000));
     let watcher = wrapped.pid().as_raw().cast_unsigned();
     let relay = *children(watcher)?.first().context("a process that relays")?;
-    // Nothing is read meanwhile: what the server says waits, and what the start took is given back.
-    // Pages of the binary are not counted: how many are in memory is up to the kernel.
+    // Nothing is read meanwhile, so the server's output waits, and memory that the start took is released. Pages of the
+    // binary are not counted, because the kernel decides how many of them are in memory.
     wait::until("a relay that has settled", || {
         Ok((own_memory(relay)? < 20 * 1024).then_some(()))
     })?;
@@ -106,7 +106,7 @@ fn a_client_that_reads_slowly_holds_up_its_server_and_fills_no_memory() -> Resul
 fn a_server_that_reads_slowly_holds_up_its_client_and_loses_nothing() -> Result<()> {
     let home = Home::new()?;
     let lines = 10_000;
-    // Reads nothing until it is let, through a pipe of its own.
+    // The server reads nothing until the test lets it, through a separate pipe.
     let gate = home.path("gate");
     nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU)?;
     let script = "read go < \"$0\"; echo \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"n/$(wc -l)\\\"}\"";

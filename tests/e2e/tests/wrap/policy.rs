@@ -1,4 +1,5 @@
-//! Lists and rules of the configuration, at the pipes: what is refused never reaches the server, and is answered.
+//! Lists and rules of the configuration, applied by the wrapper: a refused request never reaches the server, and gets
+//! an answer.
 
 use std::fs;
 
@@ -79,7 +80,7 @@ const REQUESTS: [(&str, &str, Option<&str>); 14] = [
     ),
 ];
 
-/// A server that answers everything, and keeps what reached it.
+/// A server that answers every request, and records every line that reaches it.
 const SERVER: &str = r#"while IFS= read -r line; do
 printf '%s\n' "$line" >> "$1"
 id=${line#*'"id":'}

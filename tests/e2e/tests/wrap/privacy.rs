@@ -1,4 +1,4 @@
-//! Nobody else who runs as the same user looks into a wrapper, and that breaks nothing.
+//! No other process of the same user can read a wrapper's memory, and this protection breaks nothing.
 
 use std::{
     fs,
@@ -17,12 +17,12 @@ use mcpmon_e2e::{
 };
 use test_case::test_case;
 
-/// A user without rights, where this test runs as root: root may look into everything.
+/// An unprivileged user, for a test that runs as root, because root may read any process.
 const NOBODY: u32 = 65_534;
 
 const NOTICE: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-/// The program where a user without rights can execute it, and that user's home.
+/// Copies the program to a place where an unprivileged user can execute it, and makes that user's home.
 pub(super) fn for_a_user(home: &Home) -> Result<PathBuf> {
     let copy = home.path("mcpmon");
     program::copy(program::path()?, &copy)?;
@@ -35,7 +35,7 @@ pub(super) fn for_a_user(home: &Home) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// `PROGRAM wrap -- COMMAND` as that user.
+/// Starts `PROGRAM wrap -- COMMAND` as that user.
 fn wrap(home: &Home, program: &Path, command: &[&str]) -> Result<Wrapped> {
     let mut wrap = Command::new(program);
     wrap.arg("wrap").arg("--socket").arg(home.path("no-daemon"));
@@ -44,7 +44,7 @@ fn wrap(home: &Home, program: &Path, command: &[&str]) -> Result<Wrapped> {
     start(home, &mut wrap)
 }
 
-/// Any command as that user.
+/// Starts any command as that user.
 pub(super) fn start(home: &Home, command: &mut Command) -> Result<Wrapped> {
     command
         .env("XDG_CONFIG_HOME", home.path("config"))
@@ -67,7 +67,7 @@ fn a_wrapper_belongs_to_nobody_while_it_relays() -> Result<()> {
     let watcher = wrapped.pid().as_raw().cast_unsigned();
     let relay = *children(watcher)?.first().context("a process that relays")?;
     let server = *children(relay)?.first().context("a server")?;
-    // The owner of these files is who may trace the process; 0 where nobody but root may.
+    // The owner of these files is the user who may trace the process; it is 0 if only root may.
     let owner = |pid: u32| fs::metadata(format!("/proc/{pid}/mem")).map(|file| file.uid());
     assert_eq!(owner(relay)?, 0);
     assert_ne!(
@@ -104,7 +104,7 @@ fn one_wrapper_is_enough_for_a_user_too() -> Result<()> {
     Ok(())
 }
 
-/// A server that starts servers of its own has wrappers below its own that are no wrappers of itself.
+/// A server that starts servers has wrappers below its own wrapper that do not wrap the server itself.
 #[test]
 fn a_server_of_a_server_is_wrapped() -> Result<()> {
     let home = Home::new()?;
@@ -119,7 +119,7 @@ fn a_server_of_a_server_is_wrapped() -> Result<()> {
     Ok(())
 }
 
-/// A shell that nobody but root looks into, as it is with every program that its user may execute and not read.
+/// Makes a shell whose processes only root can examine, as with every program that its user may execute but not read.
 fn closed_shell(home: &Home) -> Result<PathBuf> {
     let shell = home.path("closed-sh");
     program::copy("/bin/sh", &shell)?;

@@ -1,4 +1,4 @@
-//! Protected files, by what they are called and by where links lead.
+//! Protected files, recognised by their names and by the targets of links.
 
 use std::{fs, os::unix::fs::symlink};
 

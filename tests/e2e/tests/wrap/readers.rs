@@ -1,12 +1,12 @@
-//! Members that a server's reader takes for others, and answers that no strict reader takes.
+//! Member names that a server's parser takes for other names, and answers that no strict parser accepts.
 
 use anyhow::Result;
 use mcpmon_e2e::wrapped::{Home, Wrapped};
 use serde_json::Value;
 use test_case::test_case;
 
-/// A server whose reader of JSON behaves as some in Go do: names end at a NUL, in any case they are the same, and the last
-/// of two counts. It says which tool it was told to call.
+/// A server whose JSON parser behaves like some in Go: names end at a NUL, case does not matter, and the last of two
+/// equal names counts. It answers with the tool that it was asked to call.
 const FOLDING: &str = r#"
 import json, sys
 def fold(name):
@@ -59,7 +59,7 @@ fn a_blocked_tool_has_no_other_spelling(line: &str) -> Result<()> {
     Ok(())
 }
 
-/// A server whose answer is this line, with the id in the place of the `@`.
+/// Returns a server whose answer is this line, with the request's id in the place of `@`.
 fn answering(line: &str) -> String {
     format!(
         r#"

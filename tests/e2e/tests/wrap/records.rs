@@ -1,4 +1,4 @@
-//! Records of a wrapper survive it.
+//! Records of a wrapper that outlive it.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -18,7 +18,7 @@ use nix::{
 };
 use serde_json::Value;
 
-/// Keeps others from writing to a store.
+/// A process that keeps others from writing to a store.
 struct Busy(Child);
 
 impl Busy {
@@ -73,7 +73,7 @@ fn a_block_is_recorded_even_if_the_wrapper_is_killed_before_it_is_written() -> R
     drop(busy);
     assert!(blocks(&home)?.is_empty(), "nobody has written it");
 
-    // Whoever opens the store next takes it over.
+    // The next process that opens the store takes over the record.
     home.start(&["true"])?.finish()?;
     let blocks = blocks(&home)?;
     assert_eq!(blocks.len(), 1, "{blocks:?}");

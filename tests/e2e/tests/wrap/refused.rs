@@ -1,4 +1,4 @@
-//! A server that may not run is not started, and its client is told so in answers, not by a broken pipe.
+//! A server that may not run is not started, and its client gets answers that say so instead of a broken pipe.
 
 use std::{
     fs,
@@ -25,17 +25,17 @@ const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","param
 const DISCOVER: &str = r#"{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
 const BATCH: &str = r#"[{"jsonrpc":"2.0","id":2,"method":"tools/list"},{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":3,"method":"ping"}]"#;
 
-/// After so long without another byte a writer is taken to wait.
+/// The time without another byte after which a writer is taken to be waiting.
 const STALLED: Duration = Duration::from_millis(500);
 
-/// A client in front of a server that the policy refuses; the server would leave a mark.
+/// Starts a client in front of a server that the policy refuses; the server would make a file if it ran.
 fn refused(home: &Home, policy: &str) -> Result<Wrapped> {
     home.configure(policy)?;
     let ran = home.path("ran").display().to_string();
     Wrapped::start(&mut home.wrap(&["--server", "notes"], &["touch", &ran])?)
 }
 
-/// The next line, which is an error answer to the request `id`: its code and text.
+/// Reads the next line, which is an error answer to the request `id`, and returns its code and text.
 fn error(wrapped: &mut Wrapped, id: impl Into<Value>) -> Result<(i64, String)> {
     let line = wrapped.line()?;
     let answer: Value = serde_json::from_str(&line).with_context(|| line.clone())?;
@@ -145,7 +145,7 @@ fn a_client_that_asks_and_never_listens_costs_little() -> Result<()> {
     let count = Arc::clone(&written);
     let writer = std::thread::spawn(move || {
         let lines = "x\n".repeat(32 * 1024);
-        // Until nobody reads: more than could ever be kept.
+        // Writes until the pipe is closed, and more than could ever be kept.
         for _ in 0..1024 {
             if stdin.write_all(lines.as_bytes()).is_err() {
                 return;
@@ -170,7 +170,7 @@ fn a_client_that_asks_and_never_listens_costs_little() -> Result<()> {
     Ok(())
 }
 
-/// The file that the shell names is compared before it runs; a file it finds by itself is compared when it
+/// The file that the shell names is compared before it runs. A file that the shell finds itself is compared when it
 /// runs, and the process is killed.
 #[test_case("\"$0\"; :", "its launcher"; "before it runs")]
 #[test_case("eval '\"$0\"'; :", "its executable"; "when it runs")]

@@ -1,4 +1,4 @@
-//! Decisions of a wrapper before a message passes: whether the server runs, and with which environment.
+//! Decisions of a wrapper before any message passes: whether the server runs, and with which environment.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -31,7 +31,7 @@ fn a_configuration_with_a_mistake_starts_nothing() -> Result<()> {
     Ok(())
 }
 
-/// The names of the variables that a server declared like this gets.
+/// Returns the names of the variables in the environment of a server that is declared like this.
 fn variables(rules: &str) -> Result<Vec<String>> {
     let home = Home::new()?;
     home.configure(&format!(

@@ -1,4 +1,4 @@
-//! A server in a sandbox: it reads and writes what is granted, and no secrets.
+//! Servers in a sandbox: they read and write only what is granted, and no secrets.
 
 use std::{fs, path::Path, process::Command};
 
@@ -11,7 +11,7 @@ use test_case::test_case;
 
 const NOTICE: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-/// A server that does what its argument says, in a shell, and tells in a message what it said.
+/// A server that runs its argument in a shell, and sends the output in a message.
 const SERVER: &str = r#"
 read -r line
 said=$(eval "$1" 2>/dev/null | tr '\n' ' ')
@@ -19,7 +19,7 @@ printf '{"jsonrpc":"2.0","method":"notifications/%s"}\n' "$said"
 cat > /dev/null
 "#;
 
-/// The home of a server's user, with a key, a project and a configuration.
+/// Returns a home of a server's user, with a key, a project and a configuration.
 fn furnished() -> Result<Home> {
     let home = Home::new()?;
     for directory in [".ssh", "project", "data", ".aws"] {
@@ -34,7 +34,7 @@ fn furnished() -> Result<Home> {
     Ok(home)
 }
 
-/// `mcpmon wrap OPTIONS` around a server that does this, in its project.
+/// Returns the command `mcpmon wrap OPTIONS` around a server that runs this script, in the user's project.
 fn wrap(home: &Home, options: &[&str], script: &str) -> Result<Command> {
     let options = [&["--server", "files"], options].concat();
     let mut wrap = home.wrap(&options, &["bash", "-c", SERVER, "bash", script])?;
@@ -44,7 +44,7 @@ fn wrap(home: &Home, options: &[&str], script: &str) -> Result<Command> {
     Ok(wrap)
 }
 
-/// Returns the words of the server, and those of the wrapper on standard error.
+/// Returns the server's output, and the wrapper's standard error.
 fn said(command: &mut Command) -> Result<(String, String)> {
     let mut wrapped = Wrapped::start(command)?;
     wrapped.send(NOTICE)?;
@@ -72,7 +72,7 @@ fn secrets_are_not_read(options: &[&str]) -> String {
     run().expect("a server")
 }
 
-/// This shows that a server reads them if it is not prevented.
+/// This shows that a server can read the secrets if it is not prevented.
 #[test]
 fn without_a_sandbox_they_are() -> Result<()> {
     let home = furnished()?;
@@ -211,7 +211,7 @@ fn doctor_judges_declared_sandboxes() -> Result<()> {
     Ok(())
 }
 
-/// The components whose enforcement is recorded as degraded.
+/// Returns the components whose enforcement is recorded as degraded.
 fn components(home: &Home) -> Result<Vec<String>> {
     let store = home.path("store.db").display().to_string();
     let events = [
@@ -229,7 +229,7 @@ fn components(home: &Home) -> Result<Vec<String>> {
         .collect())
 }
 
-/// The first system call of Landlock does not exist in the command that this runs.
+/// Runs the command without Landlock's first system call.
 fn without_landlock(wrap: &Command) -> Command {
     let mut command = Command::new("python3");
     command.args(["-c", crate::isolation::WITHOUT_LANDLOCK]);
@@ -276,7 +276,7 @@ fn without_landlock_a_server_that_must_have_a_sandbox_does_not_run() -> Result<(
     Ok(())
 }
 
-/// Connects to a port of this host.
+/// A script that connects to a port of this host.
 const CONNECTS: &str = "if : < /dev/tcp/127.0.0.1/$PORT; then echo connected; else echo refused; fi";
 
 #[test_case("network: off" => "refused"; "off")]

@@ -9,7 +9,7 @@ use mcpmon_e2e::{
 };
 use serde_json::Value;
 
-/// The table, with the home as `~`.
+/// The expected table, with the home as `~`.
 const TABLE: &str = include_str!("scan.txt");
 
 fn findings(home: &Home, options: &[&str]) -> Result<Vec<Value>> {

@@ -1,4 +1,4 @@
-//! Servers that `mcpmon scan --start` starts: they read no secrets, reach no network and leave nothing behind.
+//! Servers that `mcpmon scan --start` starts: they can read no secrets, reach no network, and leave nothing behind.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use mcpmon_e2e::{
 };
 use serde_json::{Value, json};
 
-/// A server that offers one tool, whose name says what it could do.
+/// A server that offers one tool, whose name reports what the server was able to do.
 const SERVER: &str = r#"
 read -r line
 key=refused; cat "$USERS_HOME/.ssh/id_ed25519" > /dev/null 2>&1 && key=read
@@ -49,7 +49,7 @@ impl Scanned {
         Ok(scanned)
     }
 
-    /// A configured server with the variables that the script reads.
+    /// Returns the configuration of a server with the variables that the script reads.
     fn server(&self, command: &Path, arguments: &[&str]) -> Result<Value> {
         let users_home = self.home.path("home");
         Ok(json!({
@@ -58,14 +58,14 @@ impl Scanned {
             "env": {
                 "USERS_HOME": users_home,
                 "PORT": self.listener.local_addr()?.port().to_string(),
-                // A configuration grants itself nothing.
+                // Variables of a configuration cannot grant more access.
                 "TMPDIR": users_home,
                 "HOME": "/",
             },
         }))
     }
 
-    /// Writes a program of the repository.
+    /// Writes a program into the repository.
     fn program(&self, name: &str, script: &str) -> Result<PathBuf> {
         let name = format!("repo/{name}");
         write(&self.home, &name, &format!("#!/bin/bash\n{script}"))?;
@@ -79,7 +79,7 @@ impl Scanned {
         write(&self.home, "home/.claude.json", &text)
     }
 
-    /// Runs a scan as on a kernel without a system call, where one is given.
+    /// Runs a scan; if a system call is given, as on a kernel without it.
     fn scan(&self, without: Option<&str>, options: &[&str]) -> Result<Run> {
         let mut command = match without {
             None => Command::new(program::path()?),
@@ -109,16 +109,16 @@ impl Scanned {
     }
 }
 
-/// The server in what a scan printed.
+/// Returns the server that a scan reported.
 fn server(run: &Run) -> Result<Value> {
     let objects = run.objects()?;
     let mut servers = objects.into_iter().filter(|object| object["type"] == "server");
     servers.next().with_context(|| format!("no server: {run:?}"))
 }
 
-/// Number of the system call that makes namespaces.
+/// Number of the system call unshare(2).
 const UNSHARE: &str = "272";
-/// Number of the one that makes rules of Landlock.
+/// Number of the system call that creates Landlock rules.
 const LANDLOCK: &str = "444";
 
 #[test]
@@ -254,7 +254,7 @@ fn a_file_with_the_name_of_a_package_manager_writes_no_cache() -> Result<()> {
         write(&scanned.home, name, "cached")?;
     }
     for name in ["npx", "uvx"] {
-        // What it could write by the caches' own paths, and by the links of their mirrors.
+        // The server tries to write through the paths of the caches, and through the links of their mirrors.
         let attack = "for file in \"$USERS_HOME\"/.npm/_npx/1/node_modules/a/index.js \
                       \"$USERS_HOME\"/.cache/uv/archive-v0/1/a.py \"$npm_config_cache\"/_npx/1/node_modules/a/index.js \
                       \"$UV_CACHE_DIR\"/archive-v0/1/a.py; do echo x > \"$file\"; done 2> /dev/null\n\

@@ -1,4 +1,4 @@
-//! Sessions of servers, with processes as agents and editors start them.
+//! Sessions of servers, with processes started as agents and editors start them.
 
 use std::{
     fs,
@@ -10,10 +10,10 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_e2e::{json::text, program, wrapped::Home};
 
-/// A server that says one thing and ends.
+/// A server that sends one message and ends.
 const SERVER: &str = r#"echo '{"jsonrpc":"2.0","method":"notifications/initialized"}'"#;
 
-/// A copy of the shell that is called otherwise.
+/// Makes a copy of the shell with another name.
 fn shell_called(home: &Home, name: &str) -> Result<PathBuf> {
     let path = home.path(name);
     program::copy(fs::canonicalize("/bin/sh")?, &path)?;
@@ -21,7 +21,7 @@ fn shell_called(home: &Home, name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// `mcpmon wrap` of the server, as words of a shell.
+/// Returns the shell command that runs `mcpmon wrap` for the server.
 fn wrap(home: &Home, server: &str) -> Result<String> {
     let quoted = |path: &Path| format!("'{}'", path.display());
     Ok(format!(
@@ -32,7 +32,7 @@ fn wrap(home: &Home, server: &str) -> Result<String> {
     ))
 }
 
-/// Runs a line in a shell of its own, to its end.
+/// Runs a line in a new shell, to its end.
 fn run(home: &Home, shell: &Path, line: &str) -> Result<()> {
     let mut command = Command::new(shell);
     command.arg("-c").arg(line);
@@ -48,7 +48,7 @@ fn run(home: &Home, shell: &Path, line: &str) -> Result<()> {
     Ok(())
 }
 
-/// The session in which this server was started.
+/// Returns the session in which this server was started.
 fn session_of(home: &Home, server: &str) -> Result<String> {
     let store = home.path("store.db").display().to_string();
     let listed = program::run([
@@ -77,7 +77,7 @@ fn servers_of_one_agent_share_a_session_and_those_of_two_do_not() -> Result<()> 
         wrap(&home, "shelled")?,
         wrap(&home, "direct")?,
     );
-    // By itself, through `sh -c`, and through a process of the editor's own.
+    // Directly, through `sh -c`, and through another process of the editor.
     let line = format!(
         "{direct} & sh -c '{shelled}; exit' & '{helper}' -c '{helped}; exit' & wait",
         helper = helper.display(),
@@ -96,7 +96,7 @@ fn servers_of_one_agent_share_a_session_and_those_of_two_do_not() -> Result<()> 
     Ok(())
 }
 
-/// Clients hand most of their environment on to no server, and what stands in their configuration names no store.
+/// Clients pass few variables of their environment to servers, and their configuration files name no store.
 #[test]
 fn wrappers_of_a_run_write_to_its_store() -> Result<()> {
     let home = Home::new()?;

@@ -1,4 +1,5 @@
-//! `mcpmon setup --hooks` and `--llm` on a home of clients: hooks are started as the client would, and files come back.
+//! `mcpmon setup --hooks` and `--llm` on a home of clients: the hooks are started as clients would, and the files are
+//! restored.
 
 use std::{
     fs::{self, File},
@@ -28,7 +29,7 @@ fn setup_command(home: &Home, options: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// A run: exit status, standard output and standard error.
+/// Runs `mcpmon setup`, and returns exit status, standard output and standard error.
 fn setup(home: &Home, options: &[&str]) -> Result<(i32, String, String)> {
     let output = setup_command(home, options)?.output()?;
     Ok((
@@ -38,7 +39,7 @@ fn setup(home: &Home, options: &[&str]) -> Result<(i32, String, String)> {
     ))
 }
 
-/// A home with the directories of these clients.
+/// Makes a home with the directories of these clients.
 fn home_of(directories: &[&str]) -> Result<Home> {
     let home = Home::new()?;
     for directory in directories {
@@ -53,9 +54,9 @@ fn json(home: &Home, path: &str) -> Result<Value> {
     )?)?)
 }
 
-/// Starts a hook as clients do: a command of a shell, which is told the call on standard input.
+/// Starts a hook as clients do: as a shell command that gets the call on standard input.
 fn hook(home: &Home, command: &str, input: &str) -> Result<Output> {
-    // Root's own store is the daemon's.
+    // Root's own store is that of the daemon.
     let command = format!("{command} --db {}", home.path("store.db").display());
     let mut hook = Command::new("/bin/sh")
         .args(["-c", &command])
@@ -168,7 +169,7 @@ fn servers_and_hooks_in_one_file_are_confirmed_and_undone_together() -> Result<(
         .spawn()?;
     person.write_all(b"y\n")?;
     let (mut shown, mut part) = (Vec::new(), [0; 4096]);
-    // The end of a terminal is an error of its reader.
+    // Reading from a terminal that is closed returns an error.
     while let Ok(length @ 1..) = person.read(&mut part) {
         shown.extend_from_slice(&part[..length]);
     }
@@ -247,7 +248,7 @@ fn models_are_led_to_the_proxy_and_back() -> Result<()> {
     let codex = fs::read_to_string(home.path("home/.codex/config.toml"))?;
     assert!(codex.starts_with("openai_base_url = "), "{codex}");
 
-    // Another address of the proxy, at which nobody listens.
+    // Another address of the proxy, at which nothing listens.
     drop(listener);
     home.configure("version: 1\nproxy: {listen: \"127.0.0.1:9\"}\n")?;
     let (code, _, errors) = setup(&home, &["--llm"])?;

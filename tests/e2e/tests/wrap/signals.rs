@@ -1,4 +1,4 @@
-//! Signals reach the server as if nothing were between it and whoever sends them: once each.
+//! Signals reach the server exactly once, as if there were no wrapper between the server and the sender.
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result};
 use mcpmon_e2e::wrapped::{Home, Wrapped};
 use nix::sys::signal::Signal;
 
-/// Tells every signal that comes, and ends with the number of those it got. Signals reach it through a descriptor: a
-/// handler of Python's would run only after the next read where its signal comes just before one.
+/// A server that reports every signal, and ends with the number of signals that it received. It receives them through a
+/// descriptor, because a Python handler would run only after the next read if the signal comes just before one.
 const SERVER: &str = "
 import os, select, signal, sys
 signals, woken = os.pipe()
@@ -75,7 +75,7 @@ fn to_the_whole_process_group() -> Result<()> {
     for signal in PASSED_ON {
         wrapped.signal_group(signal)?;
         got(&mut wrapped, signal)?;
-        // What would come a second time would have come before this is answered, or is counted at the end.
+        // A second signal would have come before this is answered, or is counted at the end.
         let line = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
         wrapped.send(line)?;
         assert_eq!(wrapped.line()?, line);
@@ -92,7 +92,7 @@ fn a_server_that_dies_of_one_is_told_so() -> Result<()> {
     wrapped.send(line)?;
     assert_eq!(wrapped.line()?, line);
     wrapped.signal(Signal::SIGTERM)?;
-    // Its standard input stays open: an end of that would end it too.
+    // Standard input stays open, because closing it would end the server too.
     let status = wrapped.ended()?;
     let told = status.signal().or_else(|| Some(status.code()? - 128));
     assert_eq!(told, Some(Signal::SIGTERM as i32));

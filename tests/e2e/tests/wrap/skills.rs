@@ -27,7 +27,7 @@ const GUIDE: &str = "skill://notes/guide.md";
 const NEWS: &str = "skill://news/SKILL.md";
 const VIEW: &str = "ui://clock/view.html";
 
-/// An SDK's client of the server behind a wrapper.
+/// A client of an SDK for the server behind a wrapper.
 struct SdkClient {
     client: RunningService<RoleClient, ()>,
     wrapper: Child,
@@ -49,13 +49,13 @@ impl SdkClient {
         Ok(Self { client, wrapper })
     }
 
-    /// The URIs of the skills on the list.
+    /// Returns the URIs of the skills on the list.
     async fn skills(&self) -> Result<Vec<String>> {
         let skills = self.client.list_all_skills().await?;
         Ok(skills.into_iter().map(|skill| skill.uri).collect())
     }
 
-    /// What is read; the message of the error where nothing is.
+    /// Returns the content of a resource, or the message of the error.
     async fn read(&self, uri: &str) -> Result<Result<String, String>> {
         let read = self
             .client
@@ -70,7 +70,7 @@ impl SdkClient {
         })
     }
 
-    /// Has the server serve another edition.
+    /// Lets the server serve another edition.
     async fn serve(&self, edition: &str) -> Result<()> {
         self.call("test_change_edition", &json!({"edition": edition}))
             .await
@@ -91,7 +91,7 @@ impl SdkClient {
     }
 }
 
-/// A result, or what mcpmon says instead of it.
+/// Returns the result, or mcpmon's error in its place.
 fn said<T>(result: Result<T, ServiceError>) -> Result<Result<T, String>> {
     match result {
         Ok(result) => Ok(Ok(result)),

@@ -1,4 +1,4 @@
-//! An object that was built for another ABI is refused before anything is attached.
+//! Objects that were built for another ABI are refused before anything is attached.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use mcpmon_common::{ABI_VERSION, process::ProcessEntry};
@@ -9,7 +9,7 @@ pub(crate) fn other_version(_: &mut Lab) -> Result<()> {
     refused(&of_other_version()?, &format!("ABI_V{ABI_VERSION}"))
 }
 
-/// The object, as one of another version of the ABI.
+/// Returns the object with another version of the ABI.
 pub(crate) fn of_other_version() -> Result<Vec<u8>> {
     let ours = format!("ABI_V{ABI_VERSION}\0");
     let theirs = format!("ABI_V{}\0", ABI_VERSION + 1);
@@ -20,7 +20,7 @@ pub(crate) fn other_value_size(_: &mut Lab) -> Result<()> {
     refused(&of_other_value_size()?, "PROCESSES")
 }
 
-/// The object with a process table whose values are larger.
+/// Returns the object with larger values in the process table.
 pub(crate) fn of_other_value_size() -> Result<Vec<u8>> {
     // Type, key size and value size at the start of the definition of the process table.
     let definition = |value: usize| -> Result<Vec<u8>> {
@@ -36,7 +36,7 @@ pub(crate) fn untouched(_: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// The object with one string of bytes in place of another of the same length.
+/// Returns the object with one byte string replaced by another of the same length.
 fn replaced(from: &[u8], to: &[u8]) -> Result<Vec<u8>> {
     let mut object = OBJECT.to_vec();
     let found: Vec<_> = (0..object.len())

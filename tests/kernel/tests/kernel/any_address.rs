@@ -1,4 +1,4 @@
-//! The unspecified address, which reaches this host in whatever form it is written.
+//! The unspecified address, which reaches this host in every form in which it is written.
 
 use std::{
     io::IoSlice,
@@ -39,7 +39,7 @@ const ANY4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const ANY6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 const ANY_MAPPED: IpAddr = IpAddr::V6(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped());
 
-/// The route of a workload: source and destination.
+/// The addresses of a workload's attempt: destination and source.
 #[derive(Clone, Copy, Debug)]
 struct Route {
     to: IpAddr,
@@ -64,7 +64,7 @@ pub(crate) fn loopback6_refused(lab: &mut Lab) -> Result<()> {
     expect(lab, "fd00:99::9", to(ANY6), Outcome::Reached)
 }
 
-/// From a bound socket, the unspecified address leads to the socket's own.
+/// From a bound socket, the unspecified address leads to the address that the socket is bound to.
 pub(crate) fn bound_address_refused(lab: &mut Lab) -> Result<()> {
     let bound = |to, from| Route { to, from: Some(from) };
     let mapped = IpAddr::V6(DENIED4.to_ipv6_mapped());
@@ -74,9 +74,9 @@ pub(crate) fn bound_address_refused(lab: &mut Lab) -> Result<()> {
     expect(lab, "127.0.9.8", bound(ANY4, DENIED4.into()), Outcome::Reached)
 }
 
-/// Address of a device, of the range for benchmarks between networks.
+/// The address of a device, in the range for benchmarks between networks.
 const OF_DEVICE: Ipv4Addr = Ipv4Addr::new(198, 18, 99, 9);
-/// Paths that need no answer: what comes back arrives at another device than the socket is bound to.
+/// Paths that need no reply, because replies arrive at another device than the one that the socket is bound to.
 const ONE_WAY: [Means; 4] = [
     Means::UdpConnect,
     Means::UdpSend,
@@ -84,7 +84,7 @@ const ONE_WAY: [Means; 4] = [
     Means::RingSend,
 ];
 
-/// From a socket bound to a device, the unspecified address leads to the device's own, which no program sees.
+/// From a socket bound to a device, the unspecified address leads to the device's own address, which no program sees.
 pub(crate) fn device_address_not_reached(lab: &mut Lab) -> Result<()> {
     let own = OF_DEVICE.to_string();
     for (listed, to, expected) in [
@@ -117,13 +117,13 @@ pub(crate) fn device_address_not_reached(lab: &mut Lab) -> Result<()> {
 /// Ways of naming a device that do not bind the socket.
 #[derive(Clone, Copy, Debug)]
 enum Named {
-    /// `IP_PKTINFO` with the datagram.
+    /// `IP_PKTINFO` in the call that sends the datagram.
     WithTheCall,
-    /// `IP_UNICAST_IF`, which connect(2) heeds, too.
+    /// `IP_UNICAST_IF` on the socket, which connect(2) observes too.
     OnTheSocket,
 }
 
-/// The same where the device is named with the call or on the socket.
+/// The same if the device is named in the call or on the socket.
 pub(crate) fn named_device_not_reached(lab: &mut Lab) -> Result<()> {
     for named in [Named::WithTheCall, Named::OnTheSocket] {
         let own = OF_DEVICE.to_string();
@@ -185,8 +185,8 @@ fn from_named_device(lab: &mut Lab, named: Named, listed: Option<&str>) -> Resul
 /// `IP_UNICAST_IF` of linux/in.h.
 const IP_UNICAST_IF: i32 = 50;
 
-/// Returns the outcome of each of [`ONE_WAY`] for an agent that `listed` is refused to; `None` without such
-/// devices.
+/// Returns the outcome of each of [`ONE_WAY`] for an agent to which `listed` is refused; `None` if the kernel has no
+/// such devices.
 fn from_device(lab: &mut Lab, listed: &str, to: IpAddr) -> Result<Option<Vec<Outcome>>> {
     lab.install_rules(vec![rule(RuleAction::Deny, Scope::Agents, &[listed], &[PORT])?])?;
     let mut workload = Child::start_in(Space::Network, |test| {
@@ -217,9 +217,9 @@ fn from_device(lab: &mut Lab, listed: &str, to: IpAddr) -> Result<Option<Vec<Out
     workload.join()
 }
 
-/// Refuses `listed` for an agent and lets it go along `route` by every means.
+/// Refuses `listed` to an agent, and lets the agent try `route` by every means.
 fn expect(lab: &mut Lab, listed: &str, route: Route, outcome: Outcome) -> Result<()> {
-    // For agents only: the machine's own traffic over loopback goes on.
+    // Refused to agents only, so that the machine's own loopback traffic is not affected.
     lab.install_rules(vec![rule(RuleAction::Deny, Scope::Agents, &[listed], &[PORT])?])?;
     let denied_before = lab.count(Counter::Denied)?;
     let mut workload = Child::start_in(Space::Network, |test| {
@@ -233,7 +233,7 @@ fn expect(lab: &mut Lab, listed: &str, route: Route, outcome: Outcome) -> Result
             source: route.from,
             device: None,
         };
-        // How the address is written does not matter here: the target is the address itself.
+        // The form of the address does not matter here, because the target is the address itself.
         Ok(MEANS
             .map(|means| {
                 Path {

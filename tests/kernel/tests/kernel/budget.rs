@@ -1,4 +1,4 @@
-//! Instructions the verifier walks through for each program, against a budget kept beside the programs.
+//! The number of instructions that the verifier processes for each program, compared with a budget beside the programs.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use mcpmon_kernel_tests::lab::Lab;
 
 use super::dns::in_runtime;
 
-/// Lines of a program's name, the kernel from which the line holds, and the most instructions it may take there.
-/// Lines with `#` are comments.
+/// The budget file. Each line has a program's name, the kernel release from which it applies, and the largest number of
+/// instructions on that kernel. Lines with `#` are comments.
 const BUDGET: &str = include_str!("../../../../mcpmon-ebpf/budget.txt");
 
 type Release = (u32, u32);
@@ -52,7 +52,7 @@ fn owned<'a>(counts: impl Iterator<Item = (&'a str, Option<u32>)>) -> BTreeMap<S
     counts.map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
-/// For each program the line of the newest kernel that is not newer than this one.
+/// Returns for each program the line of the newest release that is not newer than this kernel.
 fn in_force(running: Release) -> Result<BTreeMap<String, u32>> {
     let mut chosen: BTreeMap<String, (Release, u32)> = BTreeMap::new();
     for line in BUDGET

@@ -1,4 +1,5 @@
-//! Connections of servers are told when their socket is closed, with the bytes that passed.
+//! Records of closed sockets: connections of servers are reported when their socket is closed, with the bytes that
+//! passed.
 
 use std::{
     io::{Read as _, Write as _},
@@ -20,26 +21,26 @@ use mcpmon_kernel_tests::{
 use nix::libc;
 
 const PORT: u16 = 28_000;
-/// Nothing listens there.
+/// A port on which nothing listens.
 const SILENT: u16 = 28_100;
 const INSTANCE: u32 = 9;
 
-/// The way a connection of TCP ends.
+/// The way in which a TCP connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// This side closes first.
     Own,
-    /// This side ends its half before it closes.
+    /// This side ends its sending half before it closes.
     Half,
     /// The other side closes first.
     Other,
-    /// The other side resets it.
+    /// The other side resets the connection.
     Reset,
 }
 
 const ENDS: [End; 4] = [End::Own, End::Half, End::Other, End::Reset];
 
-/// Of each form: address to listen on, address to connect to.
+/// Returns, for each address form, the address to listen on and the address to connect to.
 fn forms() -> [(IpAddr, IpAddr); 3] {
     [
         (ALLOWED4.into(), ALLOWED4.into()),
@@ -48,7 +49,7 @@ fn forms() -> [(IpAddr, IpAddr); 3] {
     ]
 }
 
-/// Five bytes there, three back, and an end.
+/// Sends five bytes there and three back over a new connection, and ends it.
 fn use_up(listen: IpAddr, target: IpAddr, end: End) -> Result<()> {
     let listener = TcpListener::bind((listen, PORT))?;
     let mut stream = TcpStream::connect((target, PORT))?;
@@ -90,7 +91,7 @@ fn seen(lab: &mut Lab, pid: u32) -> Result<(Vec<Connect>, Vec<Close>)> {
     Ok((connects, closes))
 }
 
-/// Runs as a process of a server, or as another.
+/// Runs `work` in a process with this server instance; 0 is a process of no server.
 fn run<T: serde::Serialize + serde::de::DeserializeOwned>(
     lab: &mut Lab,
     instance: u32,
@@ -112,7 +113,8 @@ fn run<T: serde::Serialize + serde::de::DeserializeOwned>(
     Ok((pid, workload.join()?))
 }
 
-/// Bytes are exact however a connection ends, and the record is of the same socket as that of the call.
+/// The numbers of bytes are exact for every way in which a connection ends, and the record names the same socket as the
+/// record of the call.
 pub(crate) fn streams(lab: &mut Lab) -> Result<()> {
     for (listen, target) in forms() {
         for end in ENDS {
@@ -138,14 +140,14 @@ pub(crate) fn streams(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// What nobody answers, and what counts no bytes.
+/// Connections that nothing answers, and sockets whose bytes are not counted.
 pub(crate) fn others(lab: &mut Lab) -> Result<()> {
     let (pid, refused) = run(lab, INSTANCE, || {
         let refused = TcpStream::connect((ALLOWED4, SILENT)).is_err();
         let datagrams = UdpSocket::bind(("0.0.0.0", 0))?;
         datagrams.connect((ALLOWED4, PORT))?;
         drop(datagrams);
-        // One that names its addresses with each datagram is not connected.
+        // A socket that names an address with each datagram is not connected.
         let unconnected = UdpSocket::bind(("0.0.0.0", 0))?;
         unconnected.send_to(b"hello", (ALLOWED4, PORT))?;
         Ok(refused)
@@ -172,7 +174,7 @@ pub(crate) fn others(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Sockets of others, and those that a server accepted, are not told.
+/// Sockets of processes outside servers, and sockets that a server accepted, are not reported.
 pub(crate) fn not_told(lab: &mut Lab) -> Result<()> {
     let before = lab.count(Counter::CloseSeen)?;
     run(lab, 0, || use_up(ALLOWED4.into(), ALLOWED4.into(), End::Own))?;

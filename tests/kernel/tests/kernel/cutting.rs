@@ -1,4 +1,4 @@
-//! Open connections: found in every network namespace with whose they are, and ended.
+//! Open connections: the survey finds them with their owners in every network namespace, and ends them.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ use nix::libc;
 
 const PORT: u16 = 27_000;
 
-/// Of each form: address to listen on, address to connect to.
+/// Returns, for each address form, the address to listen on and the address to connect to.
 fn forms() -> [(IpAddr, IpAddr); 3] {
     [
         (DENIED4.into(), DENIED4.into()),
@@ -28,11 +28,11 @@ fn forms() -> [(IpAddr, IpAddr); 3] {
     ]
 }
 
-/// What a workload tells of its sockets after they were ended: error numbers of its streams, of what they are connected to,
-/// and of its datagram socket.
+/// The error numbers of a workload's sockets after they were ended: of its streams, of the accepted ends of these, and
+/// of its datagram socket.
 type Ends = (Vec<i32>, Vec<i32>, i32);
 
-/// Connections over IPv4, IPv6 and in the mapped form, and a connected datagram socket.
+/// Holds connections over IPv4, over IPv6 and in the mapped form, and a connected datagram socket.
 fn hold(test: &mut Test) -> Result<Ends> {
     let mut streams = Vec::new();
     let mut accepted = Vec::new();
@@ -54,7 +54,7 @@ fn hold(test: &mut Test) -> Result<Ends> {
     datagrams.connect((DENIED4, PORT))?;
     datagrams.send(b"hello")?;
     peer.recv(&mut [0; 8])?;
-    // As the host numbers processes, whose file system of them this still is.
+    // The process number in the host's numbering, because /proc is still mounted from the host.
     let own = fs::read_link("/proc/self")?;
     test.say(&own)?;
     test.wait()?;
@@ -71,7 +71,7 @@ fn hold(test: &mut Test) -> Result<Ends> {
     Ok((own, others, sent.context("it still sends")?))
 }
 
-/// The connections that are wanted, with the process where it holds them.
+/// Returns the wanted connections that the process holds.
 fn find(process: u32, wanted: impl Fn(&OpenSocket) -> bool + Send) -> Result<SocketSurvey> {
     let survey = sockets::survey(&BTreeSet::from([process]), wanted);
     ensure!(survey.faults.is_empty(), "{:?}", survey.faults);
@@ -83,7 +83,7 @@ fn is_target(socket: &OpenSocket) -> bool {
     ports.contains(&socket.remote.port())
 }
 
-/// Both ends are told, bytes are counted exactly, and what the other side opened is known as such.
+/// Both ends get an error, bytes are counted exactly, and accepted sockets are recognised as such.
 pub(crate) fn ended(lab: &mut Lab) -> Result<()> {
     for space in [Space::Network, Space::Everything] {
         lab.reset()?;
@@ -140,7 +140,7 @@ pub(crate) fn ended(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// This kernel can do it: who starts a daemon is told where it cannot.
+/// This kernel can end sockets; if it could not, the daemon would say so at its start.
 pub(crate) fn possible(_: &mut Lab) -> Result<()> {
     Ok(sockets::can_end()?)
 }

@@ -1,4 +1,4 @@
-//! Answers of DNS servers: those to questions that a socket of the host sent are seen, and no others.
+//! The tap of DNS answers: it takes answers to questions that a socket of this host sent, and no others.
 
 use std::{
     collections::BTreeSet,
@@ -14,7 +14,7 @@ use mcpmon_kernel_tests::{child::Child, lab::Lab, netns::Space};
 use mcpmon_policy::{HostName, network::followed::Answer};
 
 const DNS: u16 = 53;
-/// The name that is followed.
+/// The followed name.
 const NAME: &str = "evil.example";
 const SERVER4: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 8, 53));
 const OTHER4: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 8, 54));
@@ -23,7 +23,7 @@ const SERVER6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const PATIENCE: Duration = Duration::from_secs(20);
 const ID: u16 = 0x1234;
 
-/// Answers to whoever asks, whether its socket is connected or not.
+/// Answers are seen both for connected and for unconnected sockets.
 pub(crate) fn seen(_: &mut Lab) -> Result<()> {
     let (answers, _) = tapped(|| {
         for server in [SERVER4, SERVER6] {
@@ -46,7 +46,7 @@ pub(crate) fn seen(_: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Answers to questions for other names stay where they are.
+/// Answers to questions for other names are not handed over.
 pub(crate) fn other_names(_: &mut Lab) -> Result<()> {
     let (answers, counts) = tapped(|| {
         let server = bound(SERVER4, DNS)?;
@@ -54,7 +54,7 @@ pub(crate) fn other_names(_: &mut Lab) -> Result<()> {
         for name in ["good.example", "an.evil.example", "example", "evil.example.com"] {
             exchange(&client, &server, ID, name, &[7])?;
         }
-        // To a question for another name, an answer for the followed one.
+        // An answer for the followed name to a question for another name.
         client.send(&question(ID, "good.example"))?;
         server.send_to(&response(ID, NAME, &[7]), asker(&server)?)?;
         received(&client)
@@ -64,14 +64,14 @@ pub(crate) fn other_names(_: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// An answer that nobody asked for is none.
+/// An answer without a question is ignored.
 pub(crate) fn forged(_: &mut Lab) -> Result<()> {
     let (answers, counts) = tapped(|| {
         let (server, other) = (bound(SERVER4, DNS)?, bound(OTHER4, DNS)?);
         let elsewhere = bound(SERVER4, DNS + 1)?;
         let client = client_of(&server, false)?;
         let to = client.local_addr()?;
-        // Before any question.
+        // An answer before any question.
         server.send_to(&response(ID, NAME, &[1]), to)?;
         received(&client)?;
         client.send_to(&question(ID, NAME), server.local_addr()?)?;
@@ -80,7 +80,7 @@ pub(crate) fn forged(_: &mut Lab) -> Result<()> {
             from.send_to(&response(id, NAME, &[2]), to)?;
             received(&client)?;
         }
-        // To another socket that asked nothing.
+        // An answer to another socket, which asked nothing.
         let bystander = client_of(&server, false)?;
         server.send_to(&response(ID, NAME, &[3]), bystander.local_addr()?)?;
         received(&bystander)?;
@@ -96,7 +96,7 @@ pub(crate) fn forged(_: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Long answers, and some that are none.
+/// Long answers, and some that are incomplete.
 pub(crate) fn lengths(_: &mut Lab) -> Result<()> {
     let (answers, counts) = tapped(|| {
         let server = bound(SERVER4, DNS)?;
@@ -114,7 +114,7 @@ pub(crate) fn lengths(_: &mut Lab) -> Result<()> {
             server.send_to(&whole[..length], asker(&server)?)?;
             received(&client)?;
         }
-        // Questions that are cut short, or whose name does not end.
+        // Questions that are truncated, or whose name does not end.
         for end in [0, 5, 13, 20] {
             client.send(&question(ID, NAME)[..end])?;
             asker(&server)?;
@@ -128,12 +128,12 @@ pub(crate) fn lengths(_: &mut Lab) -> Result<()> {
         answers.iter().all(|answer| told(answer) == [address(7)]),
         "{answers:?}"
     );
-    // Of those that are cut, three are too short to bear the number of a question.
+    // Three of the truncated questions are too short to have a question's number.
     ensure!(counts == [10, 7, 0], "{counts:?}");
     Ok(())
 }
 
-/// Answers beyond what the ring holds are counted.
+/// Answers that do not fit into the ring are counted.
 pub(crate) fn flood(lab: &mut Lab) -> Result<()> {
     const MANY: u64 = 2000;
     let (answers, counts) = tapped(|| {
@@ -157,7 +157,7 @@ pub(crate) fn flood(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Answers are seen until the tap is dropped, and the names can be changed.
+/// Answers are seen until the tap is dropped, and the names can be replaced.
 pub(crate) fn names_change(_: &mut Lab) -> Result<()> {
     let ask = || -> Result<()> {
         let ask = |_: &mut _| {
@@ -179,7 +179,8 @@ pub(crate) fn names_change(_: &mut Lab) -> Result<()> {
     })
 }
 
-/// Time of the programs for each packet, by the kernel's statistics: nothing else is different while they are attached.
+/// Measures the time that the programs take for each packet, by the kernel's statistics. Nothing else changes while
+/// they are attached.
 pub(crate) fn cost(lab: &mut Lab) -> Result<()> {
     const MANY: u64 = 20_000;
     let datagrams = |port: u16| -> Result<()> {
@@ -210,7 +211,8 @@ pub(crate) fn cost(lab: &mut Lab) -> Result<()> {
     })
 }
 
-/// The answers to what `work` asks in a network of its own, and the counters: asked, handed over, lost.
+/// Runs `work` in a separate network. Returns the answers that the tap saw, and its counters: questions, answers handed
+/// over, answers lost.
 fn tapped(work: impl FnOnce() -> Result<()>) -> Result<(Vec<Answer>, [u64; 3])> {
     in_runtime(|| {
         let mut tap = AnswerTap::open()?;
@@ -224,7 +226,7 @@ fn tapped(work: impl FnOnce() -> Result<()>) -> Result<(Vec<Answer>, [u64; 3])> 
     })
 }
 
-/// Runs what needs a runtime around it.
+/// Runs a function that needs an async runtime.
 pub(crate) fn in_runtime<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -236,10 +238,10 @@ fn parsed(names: &[&str]) -> Result<BTreeSet<HostName>> {
     Ok(names.iter().map(|name| name.parse()).collect::<Result<_, _>>()?)
 }
 
-/// One question and its answer.
+/// Sends one question and its answer.
 fn exchange(client: &UdpSocket, server: &UdpSocket, id: u16, name: &str, hosts: &[u8]) -> Result<()> {
     let question = question(id, name);
-    // Sockets that are not connected name the server each time.
+    // Unconnected sockets have to name the server each time.
     match client.peer_addr() {
         Ok(_) => client.send(&question)?,
         Err(_) => client.send_to(&question, server.local_addr()?)?,
@@ -266,7 +268,7 @@ fn client_of(server: &UdpSocket, is_connected: bool) -> Result<UdpSocket> {
     Ok(client)
 }
 
-/// The sender of the next question.
+/// Waits for the next question and returns its sender.
 fn asker(server: &UdpSocket) -> Result<SocketAddr> {
     Ok(server.recv_from(&mut [0; 512]).context("no question came")?.1)
 }
@@ -283,10 +285,10 @@ fn address(host: u8) -> IpAddr {
     Ipv4Addr::new(198, 51, 100, host).into()
 }
 
-/// A question for the IPv4 addresses of a name.
+/// Returns a question for the IPv4 addresses of a name.
 fn question(id: u16, name: &str) -> Vec<u8> {
     let mut message = id.to_be_bytes().to_vec();
-    // Recursion desired; one question.
+    // Recursion desired, and one question.
     message.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     for label in name.split('.') {
         message.push(u8::try_from(label.len()).unwrap_or_default());
@@ -296,13 +298,13 @@ fn question(id: u16, name: &str) -> Vec<u8> {
     message
 }
 
-/// An answer with these hosts of a network.
+/// Returns an answer with these hosts of a network.
 fn response(id: u16, name: &str, hosts: &[u8]) -> Vec<u8> {
     let mut message = question(id, name);
     message[2..4].copy_from_slice(&[0x81, 0x80]);
     message[7] = u8::try_from(hosts.len()).unwrap_or_default();
     for host in hosts {
-        // The name of the question, an address, a minute to live.
+        // The name of the question, an address, and a lifetime of one minute.
         message.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 198, 51, 100, *host]);
     }
     message

@@ -1,4 +1,4 @@
-//! Egress lists of servers: they hold for the server's process tree, and for nobody else.
+//! Egress lists of servers: they apply to the server's process tree, and to no other process.
 
 use std::{
     io::IoSlice,
@@ -82,7 +82,7 @@ pub(crate) fn each_its_own(lab: &mut Lab) -> Result<()> {
     lab.hold(ProcessEntry::default(), &[], &[nine[0], eight[0]])
 }
 
-/// A process that was started but not judged yet is held to every list at once; judged, to its own.
+/// A new process that is not judged yet is bound by all lists at once; after its judgement, by its own list.
 pub(crate) fn pending(lab: &mut Lab) -> Result<()> {
     let tables = lab.install(&policy(vec![server("all-but", all_but_9()?)?]))?;
     let target = (DENIED4, PORT).into();
@@ -95,7 +95,7 @@ pub(crate) fn pending(lab: &mut Lab) -> Result<()> {
             "{before}, {program}, {elsewhere}"
         );
         test.say(&())?;
-        // Marked pending, judged to be the server's, judged to be nobody's.
+        // Marked as pending, judged to belong to the server, judged to belong to no server.
         for expected in [REFUSED, REFUSED, REACHED] {
             test.wait()?;
             let found = probe::connect(target)?;
@@ -117,8 +117,8 @@ pub(crate) fn pending(lab: &mut Lab) -> Result<()> {
     workload.join()
 }
 
-/// When the daemon is gone, nobody judges what is started: it is let go, unless an agent started it. What was judged keeps
-/// to its list.
+/// While no daemon runs, nothing judges new processes: they are released, except those that an agent started. Processes
+/// that were judged stay bound by their list.
 pub(crate) fn pending_in_silence(lab: &mut Lab) -> Result<()> {
     let tables = lab.install(&policy(vec![server("all-but", all_but_9()?)?]))?;
     let of_server = entry(list(&tables, "all-but")?);
@@ -150,7 +150,7 @@ pub(crate) fn pending_without_lists(lab: &mut Lab) -> Result<()> {
     lab.hold(pending, &[], &[(DENIED4, PORT).into()])
 }
 
-/// A server inside another is held to the lists of both.
+/// A server inside another one is bound by the lists of both.
 pub(crate) fn both(lab: &mut Lab) -> Result<()> {
     let only_v6 = Egress {
         deny: vec!["fd00:99::/64".parse()?],
@@ -168,7 +168,7 @@ pub(crate) fn both(lab: &mut Lab) -> Result<()> {
     lab.hold(nested, &refused, &[(ALLOWED4, PORT).into()])
 }
 
-/// A process of a server that is being stopped connects nowhere, and does not survive a fork.
+/// A process of a server that is being stopped can connect nowhere, and does not survive a fork.
 pub(crate) fn doomed(lab: &mut Lab) -> Result<()> {
     let doomed = ProcessEntry {
         flags: ProcessEntry::FLAG_DOOMED,
@@ -192,8 +192,8 @@ pub(crate) fn doomed(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Datagrams that name no address, because their socket is connected, are judged by that of the socket: with a control
-/// message, too, which makes the kernel ask.
+/// Datagrams without an address, sent on a connected socket, are judged by the socket's address, also with a control
+/// message, for which the kernel calls the hook.
 pub(crate) fn connected_datagrams(lab: &mut Lab) -> Result<()> {
     let egress = Egress {
         default: EgressDefault::Deny,
@@ -252,9 +252,10 @@ fn connected_to(address: SocketAddr) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Error numbers of sending without an address: with a class of service, with a source that says nothing, and plainly.
+/// Returns the error numbers of sending without an address: with a traffic class, with an unspecified source address,
+/// and without a control message.
 fn with_control_messages(socket: &UdpSocket, to: IpAddr) -> [i32; 3] {
-    // A source of the family that is really used.
+    // A source address of the family that is really used.
     let unspecified = match to.to_canonical() {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.to_ipv6_mapped(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED,
@@ -291,7 +292,7 @@ fn with_control_messages(socket: &UdpSocket, to: IpAddr) -> [i32; 3] {
     [send(&[service]), send(&[source]), send(&[])]
 }
 
-/// Every connection of a server's process is reported, listed or not.
+/// Every connection of a server's process is reported, whether listed or not.
 pub(crate) fn servers_are_reported(lab: &mut Lab) -> Result<()> {
     let of_server = ProcessEntry {
         instance: 5,
@@ -350,7 +351,7 @@ fn policy(servers: Vec<Server>) -> Policy {
     }
 }
 
-/// Puts one list in force, as [`install_without_pending`]; its number.
+/// Installs one list as [`install_without_pending`] does, and returns its number.
 pub(crate) fn install_one(lab: &mut Lab, egress: Egress) -> Result<u32> {
     list(
         &install_without_pending(lab, vec![server("one", egress)?])?,
@@ -358,8 +359,8 @@ pub(crate) fn install_one(lab: &mut Lab, egress: Egress) -> Result<u32> {
     )
 }
 
-/// Puts lists in force without the state in which every new process of this machine is held to them: a
-/// test may not cut off whatever else runs here.
+/// Installs lists without binding every new process of this machine by them, because a test must not cut off other
+/// programs here.
 fn install_without_pending(lab: &mut Lab, servers: Vec<Server>) -> Result<Tables> {
     let compiled = lab.compile(&policy(servers))?;
     let mut tables = compiled.clone();
@@ -370,7 +371,7 @@ fn install_without_pending(lab: &mut Lab, servers: Vec<Server>) -> Result<Tables
     Ok(compiled)
 }
 
-/// Number of a server's list.
+/// Returns the number of a server's list.
 fn list(tables: &Tables, id: &str) -> Result<u32> {
     tables
         .egress

@@ -1,4 +1,4 @@
-//! Records of an exec, in every form a program can be executed in, and of an end.
+//! Records of execs, for every way in which a program can be executed, and of process ends.
 
 use std::{
     convert::Infallible,
@@ -38,24 +38,25 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The workload's knowledge of an exec that it made.
+/// Facts that the workload knows about an exec that it made.
 #[derive(Debug, Serialize, Deserialize)]
 struct Known {
-    /// Process that executed.
+    /// The process that executed.
     pid: u32,
-    /// Inode number, size, change time and device of what runs, by stat(2); in the order of the records.
+    /// Inode number, size, change time and device of the executed files, by stat(2), in the order of the records.
     files: Vec<(u64, u64, u64, u32)>,
-    /// Link count of the last.
+    /// The link count of the last file.
     links: u64,
-    /// Path given to execve(2).
+    /// The path given to execve(2).
     filename: String,
-    /// Arguments that the last program sees.
+    /// The arguments that the last program gets.
     argv: Vec<String>,
-    /// Bytes of all of them.
+    /// The number of bytes of all arguments.
     argv_total: usize,
 }
 
-/// Exit status of a process whose exec failed with error number 0; no program here ends with more.
+/// The base of the exit status of a process whose exec failed: the error number is added to it. No program here ends
+/// with a larger one.
 const CAME_BACK: i32 = 128;
 
 pub(crate) fn plain_file(lab: &mut Lab) -> Result<()> {
@@ -83,11 +84,11 @@ pub(crate) fn script(lab: &mut Lab) -> Result<()> {
     })
 }
 
-/// `env` executes what it finds, in the same process: two records.
+/// `env` executes the program that it finds in the same process, so there are two records.
 pub(crate) fn script_by_env(lab: &mut Lab) -> Result<()> {
     recorded(lab, |scratch| {
         let script = scratch.script("script", "#!/usr/bin/env payload\n")?;
-        // Not one of busybox's own programs, which its `env` would run without looking for them.
+        // Not a program that busybox contains, because its `env` would run such a program without a look-up.
         let payload = scratch.join("payload");
         fs::rename(scratch.copy("true")?, &payload).context("cannot rename")?;
         let mut known = by_path(&script, &["ignored"], &[Path::new("/usr/bin/env"), &payload])?;
@@ -121,14 +122,14 @@ pub(crate) fn anonymous_file(lab: &mut Lab) -> Result<()> {
         memory
             .write_all(&fs::read("/bin/true").context("cannot read a program")?)
             .context("cannot write")?;
-        // A file open for writing cannot be executed: go on with a second description of it.
+        // A file open for writing cannot be executed, so a second descriptor is opened.
         let again = File::open(format!("/proc/self/fd/{}", memory.as_raw_fd())).context("cannot open")?;
         drop(memory);
         by_descriptor(&again)
     })
 }
 
-/// Whichever thread executes, it is the process that does.
+/// If a second thread executes, the record names the process.
 pub(crate) fn second_thread(lab: &mut Lab) -> Result<()> {
     recorded(lab, |scratch| {
         let program = scratch.copy("true")?;
@@ -142,7 +143,7 @@ pub(crate) fn second_thread(lab: &mut Lab) -> Result<()> {
     })
 }
 
-/// 100 kB of arguments are cut, and their true length is told.
+/// 100 kB of arguments are truncated, and the record has their true length.
 pub(crate) fn long_arguments(lab: &mut Lab) -> Result<()> {
     recorded(lab, |scratch| {
         let program = scratch.copy("true")?;
@@ -195,7 +196,7 @@ pub(crate) fn in_a_cgroup(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// The end of a tracked process, and of nothing but its last thread, tells how it ended.
+/// The end of a tracked process is reported with its status, and only when its last thread ends.
 pub(crate) fn ends(lab: &mut Lab) -> Result<()> {
     let mut workload = Child::start(|test| {
         test.wait()?;
@@ -257,7 +258,7 @@ pub(crate) fn ends(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// A process that an agent starts is reported at once: it may fork and end before its exec is judged.
+/// A process that an agent starts is reported at once, because it may fork and end before its exec is judged.
 pub(crate) fn agents_forks(lab: &mut Lab) -> Result<()> {
     let mut workload = Child::start(|test| {
         test.wait()?;
@@ -282,7 +283,7 @@ pub(crate) fn agents_forks(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Runs `work` in a workload and compares what it knows with what was recorded.
+/// Runs `work` in a workload, and compares its facts with the records.
 fn recorded(lab: &mut Lab, work: impl FnOnce(&Scratch) -> Result<Known>) -> Result<()> {
     let workload = Child::start(|_| work(&Scratch::mount()?))?;
     let parent = workload.pid();
@@ -315,7 +316,7 @@ fn recorded(lab: &mut Lab, work: impl FnOnce(&Scratch) -> Result<Known>) -> Resu
     compare(records.last().context("no record")?, &known)
 }
 
-/// The last record of a process against what it was made to run.
+/// Compares the last record of a process with the facts about its exec.
 fn compare(exec: &ExecReport, known: &Known) -> Result<()> {
     ensure!(
         u64::from(exec.record.links) == known.links,
@@ -390,7 +391,7 @@ impl Known {
     }
 }
 
-/// Executes a path, which ends up in running `files` one after the other.
+/// Executes a path, which results in running `files` one after the other.
 fn by_path(path: &Path, argv: &[&str], files: &[&Path]) -> Result<Known> {
     let stat = |file: &&Path| fs::metadata(file).with_context(|| format!("cannot stat {}", file.display()));
     let stats = files.iter().map(stat).collect::<Result<Vec<_>>>()?;
@@ -405,14 +406,15 @@ fn by_descriptor(file: &File) -> Result<Known> {
     Known::new(pid, &[stat], &format!("/dev/fd/{}", file.as_raw_fd()), &["true"])
 }
 
-/// Runs `execute` in a new process, which it does not come back from, and waits for its end.
+/// Runs `execute` in a new process, in which it must succeed, and waits for the end of the process.
 fn executed(execute: impl FnOnce() -> Errno) -> Result<u32> {
     let (pid, error) = attempted(execute)?;
     ensure!(error == 0, "the exec failed: {}", Errno::from_raw(error));
     Ok(pid)
 }
 
-/// Runs `execute` in a new process and waits for its end: error number of the exec, 0 where it went well.
+/// Runs `execute` in a new process and waits for its end. Returns the process, and the error number of the exec, 0 if
+/// it succeeded.
 fn attempted(execute: impl FnOnce() -> Errno) -> Result<(u32, i32)> {
     let child = fork(Fork::Plain, || CAME_BACK + execute() as i32).context("cannot fork")?;
     let status = waitpid(child, None).context("cannot wait")?;

@@ -1,4 +1,4 @@
-//! More refusals than anybody reads: every one is carried out and counted, and what is lost is known.
+//! More refusals than the ring holds: every attempt is refused and counted, and lost records are counted too.
 
 use std::{
     net::{SocketAddr, UdpSocket},
@@ -21,7 +21,7 @@ use nix::{
 const PORT: u16 = 26_000;
 const THREADS: u64 = 2;
 const CONNECTS: u64 = 50_000;
-/// Counters of records that found their ring full.
+/// Counters of records that did not fit into their ring.
 const LOST: [Counter; 4] = [
     Counter::ExecLost,
     Counter::ProcessLost,
@@ -31,14 +31,14 @@ const LOST: [Counter; 4] = [
 
 pub(crate) fn denials_exact_losses_counted(lab: &mut Lab) -> Result<()> {
     lab.install_rules(vec![deny(&["127.0.9.9"], &[PORT])?])?;
-    // Whatever is missing so far was seen by this.
+    // Records that were lost earlier are accounted for by these.
     once_on_every_processor()?;
     lab.connections()?;
     let (denied, denied_lost) = (lab.count(Counter::Denied)?, lab.count(Counter::DeniedLost)?);
     let (lost, missing) = (all_lost(lab)?, lab.sensor.rings.missing());
 
     let refused = Child::start_in(Space::Network, |_| flood())?.join()?;
-    // Counted before anything is read, because reading makes a refusal of its own.
+    // Counted before the ring is read, because reading causes a refusal itself.
     let denied = lab.count(Counter::Denied)? - denied;
     let denied_lost = lab.count(Counter::DeniedLost)? - denied_lost;
     let read = denials(lab)?;
@@ -50,7 +50,7 @@ pub(crate) fn denials_exact_losses_counted(lab: &mut Lab) -> Result<()> {
         "{denied_lost} lost, and yet {read} read"
     );
 
-    // A gap shows once a later record was read: one on each processor.
+    // A gap is noticed only with a later record, so there is one on each processor.
     let later = once_on_every_processor()?;
     ensure!(denials(lab)? == later, "the ring takes no records after a flood");
     let missing = lab.sensor.rings.missing() - missing;
@@ -65,7 +65,7 @@ pub(crate) fn denials_exact_losses_counted(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Connects from several threads at once; how often that was refused.
+/// Connects from several threads at once, and returns the number of refusals.
 fn flood() -> Result<u64> {
     let threads: Vec<_> = (0..THREADS)
         .map(|_| thread::spawn(|| refusals(CONNECTS)))
@@ -91,7 +91,7 @@ fn refusals(count: u64) -> Result<u64> {
     Ok(u64::try_from(refused.count())?)
 }
 
-/// One refused connection on each processor; how many that were.
+/// Makes one refused connection on each processor, and returns the number of them.
 fn once_on_every_processor() -> Result<u64> {
     Child::start_in(Space::Network, |_| {
         let allowed = sched_getaffinity(Pid::this()).context("cannot ask for processors")?;
@@ -108,7 +108,7 @@ fn once_on_every_processor() -> Result<u64> {
     .join()
 }
 
-/// Records of this test's refusals.
+/// Returns the records of this test's refusals.
 fn denials(lab: &mut Lab) -> Result<u64> {
     let mut records = lab.connections()?;
     records.retain(|record| record.record.port == PORT && record.action == Action::Deny);

@@ -1,4 +1,4 @@
-//! Gated starts are stopped before their first instruction, and who lets them go on is told.
+//! Gated starts are stopped before their first instruction, and a process that resumes them is reported.
 
 use std::{
     collections::BTreeSet,
@@ -33,7 +33,7 @@ use nix::{
 };
 
 const ROUNDS: usize = 50;
-/// Longer than the test takes.
+/// Longer than the test lasts.
 const OPEN: Duration = Duration::from_secs(600);
 
 fn names(of: &[(GateKind, &str)]) -> BTreeSet<GatedName> {
@@ -57,14 +57,14 @@ fn gated<T>(lab: &mut Lab, of: &[(GateKind, &str)], run: impl FnOnce(&mut Lab) -
     outcome
 }
 
-/// A start as a workload tells it: its process, and whether it stopped.
+/// A start as a workload reports it: the process, and whether it was stopped.
 type Started = (u32, bool);
 
-/// Starts a program; it is stopped now, or has ended.
+/// Starts a program, and waits until it is stopped or has ended.
 fn start(command: &mut Command) -> Result<(Process, Started)> {
     let child = command.stdout(Stdio::piped()).spawn().context("cannot start")?;
     let pid = child.id();
-    // Its end is left to be waited for again.
+    // Its end remains to be waited for again.
     let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
     let status = waitid(Id::Pid(Pid::from_raw(pid.cast_signed())), flags).context("cannot wait")?;
     Ok((
@@ -73,7 +73,7 @@ fn start(command: &mut Command) -> Result<(Process, Started)> {
     ))
 }
 
-/// Its output, and the signal that ended it.
+/// Returns the program's output, and the signal that ended it.
 fn finish(mut child: Process) -> Result<(String, Option<i32>)> {
     drop(child.stdin.take());
     let mut output = String::new();
@@ -83,7 +83,7 @@ fn finish(mut child: Process) -> Result<(String, Option<i32>)> {
     Ok((output, status.signal()))
 }
 
-/// Each start of a gated program waits; it runs whole when it is released.
+/// Each start of a gated program waits, and the program runs completely once it is released.
 pub(crate) fn programs(lab: &mut Lab) -> Result<()> {
     let before = lab.count(Counter::ExecHeld)?;
     gated(lab, &[(GateKind::Program, "echo")], |lab| {
@@ -123,7 +123,7 @@ pub(crate) fn programs(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Nobody waits for what is stopped once the agent has been silent for a while.
+/// Starts are not stopped after the daemon has been silent for a while.
 pub(crate) fn silence(lab: &mut Lab) -> Result<()> {
     gated(lab, &[(GateKind::Program, "echo")], |lab| {
         lab.sensor.gate.open_for(Duration::ZERO)?;
@@ -140,7 +140,7 @@ pub(crate) fn silence(lab: &mut Lab) -> Result<()> {
     })
 }
 
-/// An interpreter waits below an agent, and only with an argument that is gated.
+/// An interpreter waits only below an agent, and only with a gated argument.
 pub(crate) fn interpreters(lab: &mut Lab) -> Result<()> {
     let names = [(GateKind::Interpreter, "echo"), (GateKind::Argument, "server.js")];
     gated(lab, &names, |lab| {
@@ -164,7 +164,7 @@ pub(crate) fn interpreters(lab: &mut Lab) -> Result<()> {
     })
 }
 
-/// By descriptor, the first argument counts.
+/// If a program is executed by descriptor, its first argument counts.
 pub(crate) fn descriptors(lab: &mut Lab) -> Result<()> {
     gated(lab, &[(GateKind::First, "a-server-with-a-long-name")], |_| {
         for (name, expected) in [("/x/a-server-with-a-long-name", true), ("another", false)] {
@@ -185,7 +185,7 @@ pub(crate) fn descriptors(lab: &mut Lab) -> Result<()> {
     })
 }
 
-/// Starts one program, below an agent where there is a lab, and kills it.
+/// Starts one program, below an agent if `agent` is given, and kills it.
 fn one(argv: &[&str], agent: Option<&mut Lab>) -> Result<Started> {
     let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
     let mut workload = Child::start(move |test: &mut Test| {
@@ -202,7 +202,7 @@ fn one(argv: &[&str], agent: Option<&mut Lab>) -> Result<Started> {
     workload.join()
 }
 
-/// Whoever lets a held server go on is told, and it can do nothing more that leaves it.
+/// A process that resumes a held server is reported, and the server can start no further process.
 pub(crate) fn resumed(lab: &mut Lab) -> Result<()> {
     gated(lab, &[(GateKind::Program, "sh")], |lab| {
         let mut workload = Child::start(|test| {

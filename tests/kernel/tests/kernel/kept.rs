@@ -1,4 +1,4 @@
-//! Pinned programs hold without their process: through a start that fails, and beside those of another version.
+//! Pinned programs stay in force without their process, through a failed start, and beside those of another version.
 
 use std::{
     fs,
@@ -26,10 +26,10 @@ use mcpmon_policy::{
 use crate::abi;
 
 const PORT: u16 = 25_200;
-/// Attempts until a program that nobody holds is gone: the kernel takes it away a little later.
+/// The number of attempts until a program without references is gone, because the kernel removes it a little later.
 const MAX_ATTEMPTS: u32 = 1000;
 
-/// A directory of this test's own, whose content ends with the test.
+/// A directory for this test, whose content is removed at the end.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -44,7 +44,7 @@ impl Directory {
         Ok(PinDirectory::take(&self.0)?)
     }
 
-    /// Starts a sensor that refuses an address to everyone, and stays.
+    /// Starts a sensor that refuses an address to everyone, and pins its programs.
     fn keep(&self) -> Result<Sensor> {
         let mut sensor = Sensor::resume(self.take()?, &[])?;
         refuse(&mut sensor)?;
@@ -52,7 +52,7 @@ impl Directory {
         Ok(sensor)
     }
 
-    /// Names of the sets.
+    /// Returns the names of the pinned sets.
     fn sets(&self) -> Result<Vec<String>> {
         Ok(View::of(&self.0)?.context("no directory")?.sets)
     }
@@ -66,7 +66,8 @@ impl Directory {
 }
 
 impl Drop for Directory {
-    /// A test that failed leaves nothing in force. A directory that cannot be removed was told of by the test.
+    /// Removes the directory, so that a failed test leaves nothing in force. If that fails, the test itself has
+    /// reported it.
     fn drop(&mut self) {
         drop(self.remove());
     }
@@ -101,7 +102,7 @@ fn ensure_ended() -> Result<()> {
     bail!("it is still refused")
 }
 
-/// What was there before a start that failed is in force, and the next start finds it.
+/// The earlier programs stay in force after a failed start, and the next start finds them.
 pub(crate) fn failed_start(_: &mut Lab) -> Result<()> {
     let directory = Directory::new();
     drop(directory.keep()?);
@@ -119,7 +120,7 @@ pub(crate) fn failed_start(_: &mut Lab) -> Result<()> {
     ensure_ended()
 }
 
-/// What an older or newer version pinned holds until what takes its place is complete.
+/// Programs that an older or newer version pinned stay in force until their replacement is complete.
 pub(crate) fn other_version(_: &mut Lab) -> Result<()> {
     for version in [ABI_VERSION - 1, ABI_VERSION + 1] {
         let directory = Directory::new();

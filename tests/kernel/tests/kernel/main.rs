@@ -1,4 +1,4 @@
-//! The kernel sense on the running kernel. Needs root; see `runner` for what happens without.
+//! Tests of the sensor on the running kernel. They need root; `runner` says what happens without it.
 
 #![expect(
     clippy::disallowed_methods,
@@ -38,7 +38,7 @@ use mcpmon_kernel_tests::{
     runner::{self, Test},
 };
 
-/// In the order in which they run: what everything else rests on comes first.
+/// The tests in the order in which they run: those that the others depend on come first.
 const TESTS: &[Test] = &[
     test(
         "paths::unlisted_addresses_are_reached_and_not_reported",

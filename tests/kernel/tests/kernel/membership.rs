@@ -1,4 +1,4 @@
-//! Entries of processes while the sensor can get no more memory.
+//! Process entries while the sensor cannot get more memory.
 
 use anyhow::{Result, ensure};
 use mcpmon_common::{limits::PROCESS_ENTRIES, process::FileKey};
@@ -9,12 +9,12 @@ use mcpmon_kernel_tests::{
     scratch::MemoryGroup,
 };
 
-/// Far more than the memory group has room for.
+/// Far more processes than the memory group has room for.
 const PROCESSES: u32 = PROCESS_ENTRIES / 2;
-/// As many refused files as a large policy has.
+/// As many refused files as in a large policy.
 const FILES: u64 = 10_000;
 
-/// A sensor in a memory group that is full still takes entries, as many as its tables are for.
+/// A sensor in a full memory group still accepts as many entries as its tables are made for.
 pub(crate) fn under_pressure(_: &mut Lab) -> Result<()> {
     let group = MemoryGroup::make()?;
     let (processes, files) = Child::start(|_| {

@@ -1,4 +1,4 @@
-//! Multipath TCP: subflows that the kernel opens by itself, to addresses that the other side announces.
+//! Multipath TCP: subflows that the kernel itself opens, to addresses that the other side announces.
 
 use std::{
     fs,
@@ -38,11 +38,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 enum Rules {
     /// Before the connection is opened.
     First,
-    /// The rules are set once the connection exists.
+    /// After the connection is opened.
     Later,
 }
 
-/// An announced address is judged by the rules of the process whose connection it is announced to.
+/// An announced address is judged by the rules for the process that has the connection.
 pub(crate) fn announced_addresses(lab: &mut Lab) -> Result<()> {
     if !lab.kernel.has(Protocol::Mptcp) {
         lab.lacks("the kernel has no Multipath TCP");
@@ -66,7 +66,7 @@ pub(crate) fn announced_addresses(lab: &mut Lab) -> Result<()> {
         Ok(agent_entry())
     })?;
     is_refused(lab, Rules::First, |lab| Ok(egress::entry(list(lab)?)))?;
-    // Nobody noted whose connection it is.
+    // The connection's process was not recorded.
     is_refused(lab, Rules::Later, |lab| {
         lab.install_rules(for_agents()?)?;
         Ok(ProcessEntry::default())
@@ -119,7 +119,7 @@ fn is_refused(
     end(workload)
 }
 
-/// Starts a connection to the allowed address, whose other side announces the refused one when the rules are there.
+/// Starts a connection to the allowed address; the other side announces the refused one once the rules are installed.
 fn start(
     lab: &mut Lab,
     rules: Rules,
@@ -150,7 +150,7 @@ fn start(
     Ok(workload)
 }
 
-/// Returns whether a further subflow arrived.
+/// Asks the workload whether a further subflow arrived.
 fn asked(workload: &mut Child<()>) -> Result<bool> {
     workload.proceed()?;
     workload.hear()
@@ -163,7 +163,7 @@ fn end(mut workload: Child<()>) -> Result<()> {
     Ok(())
 }
 
-/// Both ends of a connection of Multipath TCP.
+/// Both ends of a Multipath TCP connection.
 struct Connection {
     client: OwnedFd,
     accepted: i32,
@@ -192,7 +192,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Each side must have heard of the other before further subflows are opened.
+    /// Sends a message in each direction, which must happen before further subflows are opened.
     fn talk(&self) -> Result<()> {
         let client = self.client.as_raw_fd();
         for (from, to) in [(client, self.accepted), (self.accepted, client)] {
@@ -202,7 +202,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Goes on talking, and says whenever it is asked whether a further subflow arrived; until the test ends.
+    /// Keeps sending messages, and answers each question of the test whether a further subflow arrived, until the test
+    /// ends.
     fn attend(&self, test: &mut Test) -> Result<()> {
         loop {
             self.talk()?;
@@ -212,7 +213,7 @@ impl Connection {
     }
 }
 
-/// Subflows that arrived in this namespace beside the first of their connection.
+/// Returns the number of subflows that arrived in this namespace beside the first one of their connection.
 fn joined() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/net/netstat").context("cannot read the counters")?;
     let mut lines = text.lines().filter(|line| line.starts_with("MPTcpExt:"));

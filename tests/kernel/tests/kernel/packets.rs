@@ -1,4 +1,4 @@
-//! Ways to an address that no call names: what leaves is judged as it leaves.
+//! Ways to reach an address that no call names: packets are judged when they leave.
 
 use std::{
     fs,
@@ -44,18 +44,18 @@ use nix::{
 use super::egress;
 
 const PORT: u16 = 26_000;
-/// Port of a client that a refused host is.
+/// The port of a client on a refused host.
 const CLIENT_PORT: u16 = 26_100;
 /// The longest time for an answer, on a slow emulated machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Port of a file server.
+/// The port of a file server.
 const FILE_SERVER: u16 = 2049;
-/// Milliseconds in which a mount asks its server, on a slow emulated machine.
+/// Milliseconds within which a mount contacts its server, on a slow emulated machine.
 const MOUNT_PATIENCE: u16 = 10_000;
 
-/// A routing header by way of a refused host, of each type that the kernel writes. Next header, length in eights, type,
-/// segments left; then the addresses. Of type 4 (segment routing): last entry, flags, tag, and the last segment first,
-/// which the kernel fills in.
+/// Returns a routing header by way of a refused host, for each type that the kernel writes. Each has: next header,
+/// length in units of eight bytes, type, segments left, and the addresses. Type 4 (segment routing) has before the
+/// addresses: last entry, flags, tag, and the last segment first, which the kernel fills in.
 fn routing_headers() -> [(u8, Vec<u8>); 2] {
     let by_way = DENIED6.octets();
     [
@@ -64,7 +64,7 @@ fn routing_headers() -> [(u8, Vec<u8>); 2] {
     ]
 }
 
-/// A datagram to an allowed host, by way of a refused one.
+/// A datagram to an allowed host is refused if it goes by way of a refused one.
 pub(crate) fn routing_header(lab: &mut Lab) -> Result<()> {
     for (kind, header) in routing_headers() {
         lab.reset()?;
@@ -88,7 +88,7 @@ fn routed_by(lab: &mut Lab, kind: u8, header: &[u8]) -> Result<()> {
             }
             let sent = socket.send_to(b"wanted", (ALLOWED6, PORT));
             let error = sent.err().and_then(|error| error.raw_os_error()).unwrap_or(0);
-            // Only a mobile node takes what has the type 2: that it left is all that shows here.
+            // Only a mobile node accepts a header of type 2, so this shows only that the packet left.
             let arrived = if error == 0 && kind == 4 {
                 peer.receives(b"wanted")
             } else {
@@ -118,7 +118,7 @@ fn routed_by(lab: &mut Lab, kind: u8, header: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Connections and connected datagrams that were there before their rule.
+/// Connections and connected datagram sockets are judged by a rule that is installed after them.
 pub(crate) fn established(lab: &mut Lab) -> Result<()> {
     let mut workload = Child::start_in(Space::Network, |test| {
         let listener = TcpListener::bind((DENIED4, PORT))?;
@@ -157,7 +157,7 @@ pub(crate) fn established(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// A connection of a process that nothing holds for, used by one that rules hold for.
+/// A connection of an unrestricted process is used by a process with rules.
 pub(crate) fn passed_connections(lab: &mut Lab) -> Result<()> {
     let rules = vec![rule(RuleAction::Deny, Scope::Agents, &["127.0.9.9"], &[])?];
     lab.install_rules(rules)?;
@@ -193,7 +193,7 @@ fn passed_to(lab: &mut Lab, entry: ProcessEntry, reaches: bool) -> Result<()> {
     Ok(())
 }
 
-/// Says the number of a new process, which then does `work` and writes one byte; that byte.
+/// Starts a process that does `work` and writes one byte. Sends the process's number to the test, and returns the byte.
 fn in_another(test: &mut Test, work: impl FnOnce(&mut UnixStream) -> Result<()>) -> Result<u8> {
     let (mut ours, mut theirs) = UnixStream::pair()?;
     let child = fork(Fork::Plain, || {
@@ -229,7 +229,7 @@ pub(crate) fn refused_clients(lab: &mut Lab) -> Result<()> {
         let target = SockaddrStorage::from(SocketAddr::from((ALLOWED4, PORT)));
         let connected = connect(client.as_raw_fd(), &target);
         ensure!(connected == Err(Errno::EINPROGRESS), "{connected:?}");
-        // Whatever took the way over the loopback has arrived when this has.
+        // Loopback packets sent before this one have arrived when it has.
         let mark = UdpSocket::bind((ALLOWED4, 0))?;
         mark.connect(mark.local_addr()?)?;
         mark.send(b"mark")?;
@@ -244,8 +244,8 @@ pub(crate) fn refused_clients(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// A server that may reach nothing answers its clients, whoever opened the socket it listens on, and however short the
-/// queue of its clients is.
+/// A server that may reach nothing still answers its clients, whichever process opened its listening socket, and with
+/// any length of its backlog.
 pub(crate) fn answers_to_clients(lab: &mut Lab) -> Result<()> {
     let nothing = Egress {
         default: EgressDefault::Deny,
@@ -281,7 +281,7 @@ pub(crate) fn answers_to_clients(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Listens when told to, and answers one client. Reaches nothing by itself.
+/// Listens on request, and answers one client. It makes no connection of its own.
 fn serve(inherited: Option<TcpListener>, backlog: i32, mut line: UnixStream) -> Result<()> {
     line.read_exact(&mut [0])?;
     let listener = match inherited {
@@ -307,7 +307,7 @@ fn listen_with(backlog: i32) -> Result<TcpListener> {
     Ok(listener.into())
 }
 
-/// A socket that listened, and connects afterwards, is one that connects: a list that comes later holds for it.
+/// A socket that listened and then connects counts as connecting, so a list that is installed later applies to it.
 pub(crate) fn forged_answers(lab: &mut Lab) -> Result<()> {
     let before = Egress {
         deny: vec!["127.0.7.0/24".parse()?],
@@ -348,7 +348,7 @@ pub(crate) fn forged_answers(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// A raw socket that sends whole datagrams of UDP.
+/// A raw socket that sends whole UDP datagrams.
 struct Raw {
     socket: OwnedFd,
     target: SockaddrStorage,
@@ -362,10 +362,10 @@ impl Raw {
         })
     }
 
-    /// Sends one; its error number.
+    /// Sends a datagram, and returns the error number.
     fn send(&self) -> i32 {
         let [high, low] = PORT.to_be_bytes();
-        // Ports, length, no checksum.
+        // Both ports, length, no checksum.
         let datagram = [high, low, high, low, 0, 8, 0, 0];
         sendto(
             self.socket.as_raw_fd(),
@@ -377,7 +377,7 @@ impl Raw {
     }
 }
 
-/// A raw socket that was opened before its process was an agent.
+/// A raw socket is judged even if it was opened before its process became an agent.
 pub(crate) fn raw_sockets(lab: &mut Lab) -> Result<()> {
     lab.install_rules(vec![rule(RuleAction::Deny, Scope::Agents, &["127.0.9.9"], &[])?])?;
     let mut workload = Child::start_in(Space::Network, |test| {
@@ -403,7 +403,7 @@ pub(crate) fn raw_sockets(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// A file system of the network sends by a socket of the kernel's, in calls of whoever uses it.
+/// A network file system sends through a kernel socket, in the calls of the processes that use it.
 pub(crate) fn kernel_sockets(lab: &mut Lab) -> Result<()> {
     let known = fs::read_to_string("/proc/filesystems").context("cannot read the file systems")?;
     if !known.split_whitespace().any(|name| name == "nfs4") {
@@ -425,7 +425,7 @@ pub(crate) fn kernel_sockets(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether the file server on the refused address hears of an agent that mounts from there.
+/// Returns whether the file server on the refused address receives a request when an agent mounts from it.
 fn mount_asks(lab: &mut Lab) -> Result<bool> {
     let mut workload = Child::start_in(Space::Network, |test| {
         test.wait()?;
@@ -453,7 +453,7 @@ fn mount_asks(lab: &mut Lab) -> Result<bool> {
     workload.join()
 }
 
-/// Returns whether a client connects and says something.
+/// Returns whether a client connects and sends something.
 fn hears(listener: &TcpListener) -> Result<bool> {
     let mut waiting = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
     if poll(&mut waiting, MOUNT_PATIENCE)? == 0 {
@@ -464,14 +464,14 @@ fn hears(listener: &TcpListener) -> Result<bool> {
     Ok(accepted.read(&mut [0; 4]).is_ok_and(|length| length > 0))
 }
 
-/// The self-test's packets are dropped, whether or not there are rules.
+/// The packets of the self-test are dropped, with and without rules.
 pub(crate) fn probes(lab: &mut Lab) -> Result<()> {
     for canary in CANARY {
         let workload = Child::start_in(Space::Network, |_| {
             let any: IpAddr = match canary {
                 IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
                 IpAddr::V6(v6) => {
-                    // Without a way there no packet is made.
+                    // The kernel makes no packet without a route.
                     add_loopback(v6)?;
                     Ipv6Addr::UNSPECIFIED.into()
                 }
@@ -500,8 +500,8 @@ pub(crate) fn probes(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Records of packets of this process, 0 for those without a known sender, that were dropped on their way to `port`:
-/// whatever else happens on the machine, such as the late end of connections of another test.
+/// Returns the records of dropped packets to `port` from this process, or from no known process if `pid` is 0. Other
+/// records are left out, such as those of the late end of another test's connections.
 fn packets(lab: &mut Lab, pid: u32, port: u16) -> Result<Vec<Connect>> {
     let mut records = lab.connections()?;
     records.retain(|record| {

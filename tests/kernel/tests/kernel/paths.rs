@@ -1,4 +1,4 @@
-//! Every path to an address, under every shape of rule.
+//! Every path to an address, with every form of rule.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,7 +17,7 @@ use mcpmon_kernel_tests::{
 use mcpmon_policy::{NetworkRule, RuleAction, Scope};
 use serde::{Deserialize, Serialize};
 
-/// Each path has a port of its own, by which its records are told from others.
+/// The first port. Each path has a separate port, by which its records are recognised.
 const FIRST_PORT: u16 = 20_000;
 
 const ADDRESSES: [&str; 2] = ["127.0.9.9", "fd00:99::9"];
@@ -26,9 +26,9 @@ const RANGES: [&str; 2] = ["127.0.9.0/24", "fd00:99::/64"];
 /// The outcome of one path.
 #[derive(Debug, Serialize, Deserialize)]
 struct Trial {
-    /// To the address that rules are about.
+    /// The outcome for the address that the rules are about.
     listed: Outcome,
-    /// To one that no rule is about: shows that the path works.
+    /// The outcome for an address without a rule, which shows that the path works.
     unlisted: Outcome,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn watched(lab: &mut Lab) -> Result<()> {
             (trial.listed, trial.unlisted) == (Outcome::Reached, Outcome::Reached),
             "{path:?}: {trial:?}"
         );
-        // A packet is reported only where it is dropped.
+        // Packets are reported only if they are dropped.
         let by_call = path.means.hook() != Hook::Packet;
         if by_call && !matches!(path.coverage(&lab.kernel), Coverage::Open(_)) {
             reported(path, &records, Action::Allow, rule)?;
@@ -145,7 +145,7 @@ fn refused(lab: &mut Lab, space: Space, rule: NetworkRule) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether the kernel has the path; where it lacks it, the workload must have found it so.
+/// Returns whether the kernel supports the path. If it does not, the workload must have found the same.
 fn supported(lab: &mut Lab, path: Path, trial: &Trial) -> Result<bool> {
     match path.coverage(&lab.kernel) {
         Coverage::Closed | Coverage::Dropped | Coverage::Open(_) => Ok(true),
@@ -200,7 +200,7 @@ fn trials(space: Space) -> Result<Vec<(Path, Trial)>> {
     Ok(PATHS.into_iter().zip(trials).collect())
 }
 
-/// Checks that the records of `path`, at least one, describe what happened.
+/// Checks that there is a record of `path`, and that all its records describe the attempt.
 fn reported(path: Path, records: &[Connect], action: Action, rule: u32) -> Result<()> {
     let Some(index) = PATHS.iter().position(|known| *known == path) else {
         return Ok(());
@@ -216,7 +216,7 @@ fn reported(path: Path, records: &[Connect], action: Action, rule: u32) -> Resul
         let expected = (action, rule, path.written.judged(DENIED4, DENIED6));
         ensure!(said == expected, "{path:?} is reported as {record:#?}");
     }
-    // The first: a watched mapped UDP socket passes another hook, as IPv4, when it sends.
+    // The first record, because a watched mapped UDP socket passes a second hook, as IPv4, when it sends.
     let first = found
         .first()
         .with_context(|| format!("{path:?} left no record"))?;
@@ -228,22 +228,22 @@ fn reported(path: Path, records: &[Connect], action: Action, rule: u32) -> Resul
     Ok(())
 }
 
-/// Returns the form in which the kernel shows the destination to the hook.
+/// Returns the form and the address in which the kernel shows the destination to the hook.
 fn seen(path: Path) -> (Form, IpAddr) {
     let given = path.written.write(DENIED4, DENIED6);
     if path.means.hook() == Hook::Send && path.written == Written::Mapped {
-        // `udpv6_sendmsg` hands a mapped destination to `udp_sendmsg` before any hook sees it.
+        // `udpv6_sendmsg` passes a mapped destination to `udp_sendmsg` before any hook sees it.
         return (Form::Plain, given.to_canonical());
     }
     (path.written.form(), given)
 }
 
-/// Records of this test's ports, whatever else happens on the machine.
+/// Returns the records of this test's ports, without those of other processes on the machine.
 fn ours(lab: &mut Lab) -> Result<Vec<Connect>> {
     let ports = ports();
     let mut records = lab.connections()?;
     records.retain(|record| {
-        // What io_uring puts off: the end of a connection that an earlier test made without rules.
+        // io_uring delays the end of a connection that an earlier test made without rules.
         let is_late = record.hook == Hook::Packet && record.record.protocol == 6;
         !is_late
             && (ports.contains(&record.record.port) || record.record.port == 0 && is_listed(record.address))

@@ -1,4 +1,4 @@
-//! Addresses and ports that a rule holds for: edges of ranges, ports, overlaps, and many entries.
+//! The addresses and ports to which a rule applies: edges of ranges, ports, overlaps, and many entries.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
@@ -19,7 +19,7 @@ const PORT: u16 = 22_000;
 const OTHER_PORT: u16 = 22_001;
 const THIRD_PORT: u16 = 22_002;
 
-/// A range, addresses inside (its first and last among them), and its neighbours outside.
+/// A range, addresses inside it (including the first and the last one), and its neighbours outside.
 const EDGES: [(&str, &[&str], &[&str]); 7] = [
     (
         "127.9.8.0/22",
@@ -90,7 +90,7 @@ pub(crate) fn ports(lab: &mut Lab) -> Result<()> {
     expect(lab, &refused, &reached)
 }
 
-/// A look-up answers with the longest prefix: a watched address must not hide the refused range around it.
+/// A look-up returns the longest prefix, but a watched address must not hide the refused range around it.
 pub(crate) fn watched_inside_refused(lab: &mut Lab) -> Result<()> {
     let watch = rule(RuleAction::Watch, Scope::Host, &["127.9.3.7"], &[PORT])?;
     lab.install_rules(vec![watch, deny(&["127.9.3.0/24"], &[])?])?;
@@ -105,7 +105,7 @@ pub(crate) fn watched_inside_refused(lab: &mut Lab) -> Result<()> {
     )
 }
 
-/// And a refused address inside a watched range is refused, while the rest is reached and reported.
+/// A refused address inside a watched range is refused, and the rest of the range is reached and reported.
 pub(crate) fn refused_inside_watched(lab: &mut Lab) -> Result<()> {
     let watch = rule(RuleAction::Watch, Scope::Host, &["127.9.5.0/24"], &[])?;
     let name = watch.name.clone();
@@ -133,7 +133,7 @@ pub(crate) fn refused_inside_watched(lab: &mut Lab) -> Result<()> {
 
 pub(crate) fn many_entries(lab: &mut Lab) -> Result<()> {
     const COUNT: u32 = 10_000;
-    // Every second address, so that each has a neighbour on either side that is not listed.
+    // Every second address is listed, so that each has an unlisted neighbour on either side.
     let address = |index: u32| Ipv4Addr::from_bits(Ipv4Addr::new(127, 20, 0, 0).to_bits() + index);
     let listed = |index: u32| SocketAddr::from((address(2 * index + 1), PORT));
     let unlisted = |index: u32| SocketAddr::from((address(2 * index), PORT));
@@ -157,7 +157,8 @@ pub(crate) fn many_entries(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Each of `refused` fails with `EPERM` and leaves one record; each of `reached` goes through and leaves none.
+/// Checks that each of `refused` fails with `EPERM` and leaves one record, and that each of `reached` goes through and
+/// leaves none.
 fn expect(lab: &mut Lab, refused: &[(&str, u16)], reached: &[(&str, u16)]) -> Result<()> {
     let targets = refused
         .iter()
@@ -195,12 +196,12 @@ fn target((address, port): (&str, u16)) -> Result<SocketAddr> {
     Ok(SocketAddr::new(address.parse()?, port))
 }
 
-/// Error number, if any, of connecting a UDP socket to each target in turn.
+/// Returns the error number, if any, of connecting a UDP socket to each target in turn.
 fn connects(targets: Vec<SocketAddr>) -> Result<Vec<Option<NonZero<i32>>>> {
     Child::start_in(Space::Network, move |_| {
         for target in &targets {
             if let IpAddr::V6(address) = target.ip() {
-                // The port tests ask for one address twice.
+                // Adding fails for an address that is used twice.
                 drop(add_loopback(address));
             }
         }

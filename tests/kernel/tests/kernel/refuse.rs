@@ -1,4 +1,4 @@
-//! Refused executables end before their first instruction.
+//! Refused executables are killed before their first instruction.
 
 use std::{
     fs::OpenOptions,
@@ -18,7 +18,7 @@ use nix::libc;
 
 const ROUNDS: u64 = 50;
 
-/// The result of a run of the program.
+/// The result of a run: process number, output, and signal.
 type Run = (u32, Vec<u8>, Option<i32>);
 
 pub(crate) fn no_output(lab: &mut Lab) -> Result<()> {
@@ -88,7 +88,7 @@ fn runs(test: &mut Test) -> Result<()> {
         test.say(&run()?)?;
     }
     test.wait()?;
-    // Bytes behind the end of an ELF file change nothing but its size and change time.
+    // Bytes after the end of an ELF file change only its size and change time.
     let mut file = OpenOptions::new()
         .append(true)
         .open(&program)

@@ -1,4 +1,4 @@
-//! A list that is replaced while connections are made: what both lists refuse is refused at every moment.
+//! A list is replaced while connections are made: an address that both lists refuse is refused at every moment.
 
 use std::{
     io,
@@ -16,9 +16,9 @@ use mcpmon_policy::NetworkRule;
 use serde::{Deserialize, Serialize};
 
 const PORT: u16 = 23_000;
-/// Refused by every list, each time by another kind of entry.
+/// The address that every list refuses, each by another kind of entry.
 const REFUSED: &str = "127.0.9.9";
-/// Refused by none.
+/// An address that no list refuses.
 const ALLOWED: &str = "127.0.8.9";
 const FLIPS: u32 = 40;
 
@@ -42,7 +42,7 @@ pub(crate) fn no_gap_under_load(lab: &mut Lab) -> Result<()> {
     workload.hear::<()>()?;
     for flip in 0..FLIPS {
         lab.install_rules(lists[flip as usize % lists.len()].clone())?;
-        // Nobody reads otherwise, and a full ring is another test's matter.
+        // Nothing else reads the ring, and a full ring is the subject of another test.
         lab.sensor.rings.drain(drop);
     }
     workload.proceed()?;
@@ -60,14 +60,14 @@ pub(crate) fn no_gap_under_load(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// The rules in question among many others, which differ from list to list.
+/// Returns the given rules among many others, which differ from list to list.
 fn rules(mut rules: Vec<NetworkRule>, list: u8) -> Result<Vec<NetworkRule>> {
     let others: Vec<_> = (0..64).map(|last| format!("198.51.{list}.{last}")).collect();
     rules.push(deny(&others.iter().map(String::as_str).collect::<Vec<_>>(), &[])?);
     Ok(rules)
 }
 
-/// Two threads that connect without a pause until the test calls.
+/// Connects in two threads without a pause until the test asks for the counts.
 fn load(test: &mut Test) -> Result<Tally> {
     let listener = TcpListener::bind(("0.0.0.0", PORT)).context("cannot listen")?;
     listener.set_nonblocking(true).context("cannot listen")?;

@@ -1,4 +1,4 @@
-//! Rules for agents only: who is one, who inherits it, and when it ends.
+//! Rules for agents only: the processes that are agents, those that inherit it, and the end of it.
 
 use std::{env, fs, net::SocketAddr, os::unix::fs::symlink};
 
@@ -49,7 +49,7 @@ pub(crate) fn everyone_else(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// An agent that shuts a child into namespaces of its own.
+/// An agent puts a child into new namespaces.
 pub(crate) fn namespaces(lab: &mut Lab) -> Result<()> {
     lab.install_rules(vec![for_agents()?])?;
     let mut agent = Child::start(|test| {
@@ -86,7 +86,7 @@ pub(crate) fn named_agents(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// A number that is used again is not an agent's any more.
+/// A reused process number does not make the new process an agent.
 pub(crate) fn reused_number(lab: &mut Lab) -> Result<()> {
     lab.install_rules(vec![for_agents()?])?;
     for _ in 0..5 {
@@ -114,7 +114,7 @@ pub(crate) fn reused_number(lab: &mut Lab) -> Result<()> {
                 );
                 return Ok(());
             }
-            // Another process of this machine took it.
+            // Another process of this machine has taken the number.
             Err(Errno::EEXIST) => {}
             Err(error) => return Err(error).context("cannot make a process with a given number"),
         }

@@ -1,4 +1,4 @@
-//! Lists of sessions: they hold beside those of servers, and while a process waits to be judged.
+//! Lists of sessions: they apply in addition to those of servers, and while a process waits for its judgement.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -36,7 +36,7 @@ fn proxied() -> ProcessEntry {
     }
 }
 
-/// Models are refused to the session, whatever it starts, and to nobody else.
+/// Models are refused to all processes of the session, and to no others.
 pub(crate) fn refused(lab: &mut Lab) -> Result<()> {
     lab.install(&policy(OnBypass::Deny))?;
     let models = [(DENIED4, PORT).into(), (DENIED6, PORT).into()];
@@ -45,7 +45,7 @@ pub(crate) fn refused(lab: &mut Lab) -> Result<()> {
     lab.hold(ProcessEntry::default(), &[], &models)
 }
 
-/// The proxy ends with the daemon: without one for a while, models are not refused to the session any more.
+/// The proxy ends with the daemon: after some time without a daemon, models are not refused to the session any more.
 pub(crate) fn in_silence(lab: &mut Lab) -> Result<()> {
     lab.install(&policy(OnBypass::Deny))?;
     let models = [(DENIED4, PORT).into(), (DENIED6, PORT).into()];
@@ -81,7 +81,7 @@ pub(crate) fn reported(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// A process that waits to be judged, because some server has a list, is held to that of its session too.
+/// A process that waits for its judgement, because a server has a list, is bound by its session's list too.
 pub(crate) fn pending(lab: &mut Lab) -> Result<()> {
     let mut policy = policy(OnBypass::Deny);
     policy.servers = vec![Server {

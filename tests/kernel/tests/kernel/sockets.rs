@@ -1,4 +1,4 @@
-//! Sockets of protocols that no hook judges: refused while rules refuse addresses to their process.
+//! Sockets of protocols that no hook judges: they are refused while rules refuse addresses to their process.
 
 use std::os::fd::OwnedFd;
 
@@ -23,7 +23,7 @@ use super::egress;
 
 const DENIED: &str = "127.0.9.9";
 
-/// Protocols that no hook judges: kind of socket, number, name.
+/// Protocols that no hook judges: the protocol, its type of socket and its number.
 const UNJUDGED: [(Protocol, i32, i32); 3] = [
     (Protocol::Sctp, libc::SOCK_STREAM, 132),
     (Protocol::Sctp, libc::SOCK_SEQPACKET, 132),
@@ -49,7 +49,7 @@ const JUDGED: [(i32, i32, i32); 16] = [
     (libc::AF_VSOCK, libc::SOCK_STREAM, 0),
 ];
 
-/// Rules that refuse something, and whether they hold for a process with the entry.
+/// Sockets of such protocols are refused to a process only while a rule or list refuses addresses to it.
 pub(crate) fn unjudged(lab: &mut Lab) -> Result<()> {
     let protocols: Vec<_> = UNJUDGED
         .into_iter()
@@ -92,7 +92,7 @@ pub(crate) fn unjudged(lab: &mut Lab) -> Result<()> {
     expect(lab, &protocols, nobody, None)
 }
 
-/// While any rule refuses addresses, whoever it is for.
+/// Other sockets open as usual while rules refuse addresses.
 pub(crate) fn judged(lab: &mut Lab) -> Result<()> {
     let before = opened(lab, ProcessEntry::default())?;
     lab.install_rules(vec![
@@ -125,7 +125,7 @@ fn opened(lab: &mut Lab, entry: ProcessEntry) -> Result<Vec<i32>> {
     workload.join()
 }
 
-/// Has a process with `entry` open sockets of both families, and looks for the records of what was done.
+/// Lets a process with `entry` open sockets of both families, and checks the outcomes and records.
 fn expect(
     lab: &mut Lab,
     protocols: &[(i32, i32)],
@@ -168,7 +168,7 @@ fn expect(
     Ok(())
 }
 
-/// Error number of opening a socket, 0 where it opens.
+/// Returns the error number of opening a socket; 0 if it opens.
 fn error(opened: Result<OwnedFd, Errno>) -> i32 {
     opened.map_or_else(|error| error as i32, |_| 0)
 }

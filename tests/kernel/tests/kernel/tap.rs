@@ -1,4 +1,5 @@
-//! The tap: what a process reads and writes by every call, through pipes and sockets, and what it says of what it lost.
+//! The tap: it records the bytes that a process reads and writes by any call, through pipes and sockets, and counts
+//! lost bytes.
 
 use std::{
     fs::File,
@@ -29,9 +30,9 @@ use nix::{
 
 const INSTANCE: u32 = 7;
 const OWNER: u32 = 1000;
-/// Processes beyond their user's share.
+/// Processes in excess of their user's share.
 const BEYOND: u64 = 3;
-/// More than a pipe holds, than one record takes, and than all of one call's small ones.
+/// More than a pipe holds, more than one record takes, and more than all small records of one call take.
 const LARGE: usize = 300_000;
 const FLOODS: usize = 24;
 const FLOOD: usize = 1 << 20;
@@ -43,7 +44,7 @@ enum Transport {
     Sockets,
 }
 
-/// Both ends of a stream: of who reads, and of who writes.
+/// Both ends of a stream: the reader's and the writer's.
 type Ends = (OwnedFd, OwnedFd);
 
 impl Transport {
@@ -56,7 +57,7 @@ impl Transport {
     }
 }
 
-/// A tap, and the workload that it is for.
+/// A tap, and the workload that it records.
 struct Tapped {
     ring: TapRing,
     processes: TappedProcesses,
@@ -65,7 +66,7 @@ struct Tapped {
     output: JoinHandle<Result<Vec<u8>>>,
 }
 
-/// The bytes of the workload that came, by side, and the lost ones.
+/// The recorded bytes of the workload by direction, and the number of lost ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Copies {
     input: Vec<u8>,
@@ -114,7 +115,7 @@ impl Tapped {
     }
 }
 
-/// Takes what is in the ring.
+/// Takes the records out of the ring.
 fn copies(ring: &mut TapRing) -> Copies {
     let mut copies = Copies::default();
     while !ring.drain(1000, |part| {
@@ -127,7 +128,7 @@ fn copies(ring: &mut TapRing) -> Copies {
     copies
 }
 
-/// Sends what was read back, by each call, and more.
+/// Reads and writes by each call, echoing what was read, and writes some more.
 fn every_call(transport: Transport) -> Result<()> {
     let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
     let mut buffer = vec![0; LARGE];
@@ -158,7 +159,7 @@ fn every_call(transport: Transport) -> Result<()> {
     if transport == Transport::Sockets {
         send(stdout.as_raw_fd(), b"sent\n", MsgFlags::empty())?;
     }
-    // Something else of the same process is none of the server's messages.
+    // Other pipes and sockets of the same process are not the server's messages.
     let (_other, elsewhere) = transport.ends()?;
     write(&elsewhere, b"elsewhere\n")?;
     let child = fork(Fork::Plain, || {
@@ -212,7 +213,7 @@ pub(crate) fn sockets(_lab: &mut Lab) -> Result<()> {
     copied(Transport::Sockets)
 }
 
-/// More than the ring holds while nobody reads it: the sum is right, and what comes later says how much is missing.
+/// More data than the ring holds without a reader: the counts are right, and later records say how much is missing.
 pub(crate) fn flood(_lab: &mut Lab) -> Result<()> {
     too_much()?;
     too_many()
@@ -252,8 +253,8 @@ fn too_much() -> Result<()> {
     Ok(())
 }
 
-/// One user's servers start more processes than there is a share for: what goes beyond it is not tapped and counted, and
-/// what ends gives its place back.
+/// One user's servers start more processes than the user's share: the excess processes are not tapped and are counted,
+/// and a process that ends frees its place.
 fn too_many() -> Result<()> {
     let mut tapped = Tapped::start(Transport::Pipes, || {
         let mut crowd = Vec::new();
@@ -295,7 +296,7 @@ fn too_many() -> Result<()> {
     Ok(())
 }
 
-/// A file of another file system that has the number of a tapped pipe is no message of the server.
+/// A file on another file system with the inode number of a tapped pipe is not taken for the pipe.
 fn namesakes() -> Result<()> {
     let file = memfd_create(c"namesake", MFdFlags::MFD_CLOEXEC)?;
     let inode = fstat(&file)?.st_ino;
@@ -315,7 +316,7 @@ fn namesakes() -> Result<()> {
     Ok(())
 }
 
-/// Others are not tapped, nor is who was released; and nothing is attached once the ring is gone.
+/// Other processes are not tapped, nor is a released one, and nothing is attached once the ring is gone.
 pub(crate) fn others(_lab: &mut Lab) -> Result<()> {
     namesakes()?;
     let mut tapped = Tapped::start(Transport::Pipes, || {
@@ -332,7 +333,7 @@ pub(crate) fn others(_lab: &mut Lab) -> Result<()> {
     let streams = StandardStreams::of(tapped.child.pid()).context("the workload has no streams")?;
     tapped.processes.release(INSTANCE);
     write(&own, b"2")?;
-    // It reads the third byte after the second one.
+    // The workload reads the third byte after the second one.
     let other = Tapped::start(Transport::Pipes, || Ok(()))?;
     other.child.join()?;
     let copies = copies(&mut tapped.ring);
