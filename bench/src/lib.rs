@@ -17,7 +17,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// The value below which half of the samples lie; zero where there are none.
+/// Returns the value below which half of the samples are; zero if there are no samples.
 #[must_use]
 pub fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
@@ -30,8 +30,8 @@ pub fn median(samples: &[f64]) -> f64 {
     }
 }
 
-/// An interval that holds the true median with a confidence of at least 95 %, whatever the distribution: the
-/// order statistics of the sign test. The whole range where there are fewer than six samples.
+/// Returns an interval that contains the true median with a confidence of at least 95 %, for any distribution: the
+/// order statistics of the sign test. Returns the whole range if there are fewer than six samples.
 #[must_use]
 pub fn median_interval(samples: &[f64]) -> Interval {
     const TAIL: f64 = 0.025;
@@ -40,7 +40,7 @@ pub fn median_interval(samples: &[f64]) -> Interval {
     let (Some(&first), Some(&last)) = (sorted.first(), sorted.last()) else {
         return Interval { low: 0.0, high: 0.0 };
     };
-    // How likely it is that exactly, and at most, `rank` of the samples lie below the median.
+    // The probabilities that exactly, and at most, `rank` of the samples are below the median.
     let mut exactly = 0.5_f64.powf(sorted.len() as f64);
     let mut at_most = exactly;
     let (mut low, mut high) = (first, last);
@@ -55,12 +55,12 @@ pub fn median_interval(samples: &[f64]) -> Interval {
     Interval { low, high }
 }
 
-/// The interval in which a true value lies.
+/// The interval that contains a true value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// Its lower end.
+    /// The lower end.
     pub low: f64,
-    /// Its upper end.
+    /// The upper end.
     pub high: f64,
 }
 
@@ -73,14 +73,14 @@ pub struct Target(pub f64);
 pub enum Outcome {
     /// The target is met.
     Met,
-    /// The measured value does not, but the true one may.
+    /// The measured value misses the target, but the true value may meet it.
     WithinNoise,
     /// The target is missed.
     Missed,
 }
 
 impl Target {
-    /// Judges `ratio`, whose true value lies within `interval`.
+    /// Judges `ratio`, whose true value is within `interval`.
     #[must_use]
     pub fn judge(self, ratio: f64, interval: Interval) -> Outcome {
         if ratio <= self.0 {

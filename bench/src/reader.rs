@@ -1,4 +1,4 @@
-//! A reader that empties the rings of a sensor as the daemon's does.
+//! A reader that empties the rings of a sensor as the daemon does.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use nix::{
     unistd::Pid,
 };
 
-/// A thread that reads until it is told to stop.
+/// A thread that reads until it is stopped.
 #[derive(Debug)]
 pub struct Reader {
     thread: JoinHandle<Result<u64>>,
@@ -23,7 +23,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Starts it on any of `processors`.
+    /// Starts the reader on any of `processors`.
     #[must_use]
     pub fn start(rings: Rings, processors: CpuSet) -> Self {
         let stopped = Arc::new(AtomicBool::new(false));
@@ -37,7 +37,7 @@ impl Reader {
         Self { thread, stopped }
     }
 
-    /// Stops it; returns the number of records that it read.
+    /// Stops the reader, and returns the number of records that it read.
     ///
     /// # Errors
     /// Returns an error if reading failed.

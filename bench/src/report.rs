@@ -1,4 +1,4 @@
-//! From rounds to ratios, and how they are shown: what is the same for every benchmark that compares ways.
+//! The report of every benchmark that compares ways: ratios computed from rounds, and their table.
 
 use std::{
     collections::BTreeMap,
@@ -18,13 +18,13 @@ pub type Round<W, T> = BTreeMap<W, T>;
 
 /// A way that is compared with others.
 pub trait Way: Copy + fmt::Debug + Ord {
-    /// Nothing between: what the others add is the difference from it.
+    /// The direct connection. The time that other ways add is the difference from it.
     const DIRECT: Self;
-    /// The way to be measured.
+    /// The way through mcpmon.
     const MCPMON: Self;
 }
 
-/// Figures of one round, against those of its floors.
+/// The figures of one round, compared with those of the floors.
 #[derive(Debug)]
 pub struct Scene<'r, W, T>(pub &'r Round<W, T>);
 
@@ -48,26 +48,26 @@ impl<W: Way, T> Scene<'_, W, T> {
     }
 }
 
-/// The median over rounds of a figure of each.
+/// Returns the median over the rounds of a figure.
 pub fn over<W: Way, T>(rounds: &[Round<W, T>], figure: impl Fn(&Scene<'_, W, T>) -> f64) -> f64 {
     let figures: Vec<f64> = rounds.iter().map(|round| figure(&Scene(round))).collect();
     median(&figures)
 }
 
-/// The ways that were measured.
+/// Returns the measured ways.
 pub fn ways<W: Way, T>(rounds: &[Round<W, T>]) -> impl Iterator<Item = W> {
     rounds.first().into_iter().flat_map(|round| round.keys().copied())
 }
 
-/// A promise: what it is about, what it must not exceed, and its figure in one round.
+/// A promise: its subject, its limit, and the function that computes its figure from one round.
 pub type Promise<W, T> = (&'static str, f64, fn(&Scene<'_, W, T>) -> f64);
 
-/// Promises, and whether they are kept.
+/// Promises, each with its outcome.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
 pub struct Rows(Vec<Row>);
 
-/// One promise, and whether it is kept.
+/// One promise with its outcome.
 #[derive(Debug, Serialize)]
 pub struct Row {
     /// The measured property.
@@ -82,7 +82,7 @@ pub struct Row {
 }
 
 impl Rows {
-    /// The promises, but those about ways that were not there.
+    /// Evaluates the promises, except those about ways that were not measured.
     pub fn new<W: Way, T>(rounds: &[Round<W, T>], promises: &[Promise<W, T>]) -> Self {
         let mut rows = Self::default();
         for (what, target, figure) in promises {
@@ -94,12 +94,12 @@ impl Rows {
         rows
     }
 
-    /// A promise about figures that were taken otherwise.
+    /// Adds a promise about figures that were measured in another way.
     pub fn push(&mut self, what: &'static str, figures: &[f64], target: f64) {
         self.push_within(what, median(figures), median_interval(figures), target);
     }
 
-    /// The same for a figure whose noise is known.
+    /// Adds a promise about a figure with a known noise interval.
     pub fn push_within(&mut self, what: &'static str, figure: f64, interval: Interval, target: f64) {
         self.0.push(Row {
             what,
@@ -110,7 +110,7 @@ impl Rows {
         });
     }
 
-    /// A promise.
+    /// Returns the promise whose subject begins with `what`.
     #[must_use]
     pub fn get(&self, what: &str) -> Option<&Row> {
         self.0.iter().find(|row| row.what.starts_with(what))
@@ -163,10 +163,10 @@ pub struct Output {
 }
 
 impl Output {
-    /// Prints the report, writes it, and judges it.
+    /// Prints the report, writes it to the file if one is given, and returns the exit status.
     ///
     /// # Errors
-    /// Returns an error if it cannot be written.
+    /// Returns an error if the report cannot be written.
     #[expect(clippy::print_stdout, reason = "a measurement is its output")]
     pub fn finish(&self, report: &impl Report) -> Result<ExitCode> {
         print!("{report}");

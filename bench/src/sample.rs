@@ -1,12 +1,12 @@
-//! The most frequent kind of event.
+//! A sample of the most frequent kind of event.
 
 use anyhow::Result;
 use mcpmon_model::{CallOutcome, Event, EventKind, Layer, RequestId, ServerId, Timestamp};
 
-/// The answer to call `number`.
+/// Returns the event of the answer to call `number`.
 ///
 /// # Errors
-/// None: the name of the server is one.
+/// Returns no error in practice, because the name of the server is valid.
 pub fn event(number: u32, at: Timestamp) -> Result<Event> {
     let kind = EventKind::ToolReturned {
         tool_name: "report".to_owned(),

@@ -1,4 +1,4 @@
-//! A directory with everything that the programs of a run write and read.
+//! A directory for the files of all programs of a run.
 
 use std::{
     env, fs,
@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 pub struct Site(PathBuf);
 
 impl Site {
-    /// A new one.
+    /// Makes a directory.
     ///
     /// # Errors
     /// Returns an error if it cannot be made.
@@ -23,23 +23,23 @@ impl Site {
         Ok(Self(path))
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the directory.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// Writes a file in it.
+    /// Writes a file into the directory.
     ///
     /// # Errors
-    /// Returns an error if it cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn file(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.path(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
     }
 
-    /// A command that keeps to it.
+    /// Returns a command whose files are all in the directory.
     #[must_use]
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
@@ -62,7 +62,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // What is left in a temporary directory is not worth a failure.
+        // An error is ignored, because files left in a temporary directory do no harm.
         let _left = fs::remove_dir_all(&self.0);
     }
 }

@@ -35,10 +35,10 @@ impl Loopback {
         self.address
     }
 
-    /// The median of connect(2) in nanoseconds. Only that call is timed; accepting and closing are not.
+    /// Returns the median time of connect(2), in nanoseconds. Only that call is timed, not accepting and closing.
     pub(crate) fn measure(&self, connects: u32) -> Result<f64> {
         let address = SockaddrIn::from(self.address);
-        // A reset leaves no TIME_WAIT behind, which would use the ports up.
+        // A reset leaves no TIME_WAIT socket behind; these would use up the ports.
         let reset = libc::linger {
             l_onoff: 1,
             l_linger: 0,

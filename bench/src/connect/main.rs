@@ -1,4 +1,4 @@
-//! The cost that the kernel programs add to `connect(2)`: TCP connects over loopback without them, with empty
+//! The cost that the kernel programs add to `connect(2)`: TCP connects over loopback without the programs, with empty
 //! and with long lists, and with an event for each, interleaved in every round.
 
 #![expect(
@@ -60,7 +60,8 @@ fn main() -> Result<ExitCode> {
     options.output.finish(&report)
 }
 
-/// Keeps the connects on one processor: one that moves is a different one. Returns those the reader may use.
+/// Keeps the connects on one processor, because times on different processors cannot be compared. Returns the
+/// processors that the reader may use.
 fn stay_on_one_cpu() -> Result<CpuSet> {
     let own = Pid::from_raw(0);
     let allowed = sched_getaffinity(own).context("could not ask for the processors to run on")?;
@@ -73,7 +74,7 @@ fn stay_on_one_cpu() -> Result<CpuSet> {
     Ok(allowed)
 }
 
-/// In which order a round measures the settings: they take turns, so that a drift favours none.
+/// The order in which a round measures the settings. It alternates, so that a drift favours none of them.
 #[derive(Clone, Copy, Debug)]
 enum Order {
     Up,
@@ -93,7 +94,8 @@ impl Order {
     }
 }
 
-/// Without, with each setting, and without again: what drifts during the round shows in the second.
+/// Measures without the sensor, with each setting, and without again. The second measurement shows a drift during the
+/// round.
 fn round(loopback: &Loopback, connects: u32, order: Order, processors: CpuSet) -> Result<Round> {
     let before = loopback.measure(connects)?;
     let mut sensor = WithSensor::start(processors)?;

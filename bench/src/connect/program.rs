@@ -1,5 +1,4 @@
-//! The time of one run of the connection program, by the kernel's own clock: free of the work that TCP does
-//! around it.
+//! The time of one run of the program at connect, by the kernel's own clock, without the work of TCP around it.
 
 use anyhow::{Context as _, Result, ensure};
 use aya::sys::{Stats, enable_stats};
@@ -11,14 +10,15 @@ use crate::{
     setting::{Setting, WithSensor},
 };
 
-/// Passes over the settings, and connects of each: short ones, so that the median is free of interruptions.
+/// The number of passes over the settings, and of connects of each setting in a pass. Passes are short, so that the
+/// median is free of interruptions.
 const PASSES: u32 = 25;
 const CONNECTS: u32 = 400;
 
-/// Nanoseconds of a run of `connect4` under each setting: the median over passes of their means. Two readings
-/// of the clock are part of it, some 40 ns.
+/// Returns the time of a run of `connect4` under each setting, in nanoseconds: the median over passes of their means.
+/// It includes two readings of the clock, some 40 ns.
 pub(crate) fn measure(loopback: &Loopback, processors: CpuSet) -> Result<Vec<(Setting, f64)>> {
-    // Measured apart from the connects: keeping these statistics costs time itself.
+    // Measured separately from the connects, because these statistics take time themselves.
     let _enabled = enable_stats(Stats::RunTime).context("the kernel keeps no statistics of programs")?;
     let mut sensor = WithSensor::start(processors)?;
     let mut runs = Vec::new();

@@ -1,4 +1,4 @@
-//! From rounds to ratios, and how they are shown.
+//! The report: ratios computed from rounds, and their table.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub(crate) struct Report {
     connects: u32,
     /// Nanoseconds of connect(2) without mcpmon.
     without_ns: f64,
-    /// The second measurement without mcpmon as a ratio to the first: where it is not 1, a round drifts.
+    /// The second measurement without mcpmon as a ratio to the first. If it is not 1, rounds drift.
     again: f64,
     again_interval: Interval,
     rows: Vec<Row>,
@@ -39,16 +39,16 @@ struct Row {
     setting: Setting,
     added_ns: f64,
     ratio: f64,
-    /// 95 % confidence.
+    /// The interval with 95 % confidence.
     interval: Interval,
-    /// Of one run of the program alone, by the kernel's clock.
+    /// The time of one run of the program alone, by the kernel's clock.
     program_ns: f64,
     target: f64,
     #[serde(serialize_with = "as_text")]
     outcome: Outcome,
 }
 
-/// A look-up may add 2 %, an event 5 % of a loopback TCP connect.
+/// Returns the limit: a look-up may add 2 %, and an event 5 %, to a loopback TCP connect.
 const fn target(setting: Setting) -> Target {
     match setting {
         Setting::EmptyLists | Setting::LongLists => Target(1.02),

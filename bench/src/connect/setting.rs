@@ -1,4 +1,4 @@
-//! The sensor with the lists that are measured.
+//! The sensor with the measured lists.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddrV4},
@@ -18,25 +18,25 @@ use mcpmon_policy::{
 use nix::sched::CpuSet;
 use serde::Serialize;
 
-/// Entries of a long list.
+/// The number of entries of a long list.
 const ENTRIES: u32 = 10_000;
 
 /// The lists in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Setting {
-    /// None: the hook and a look-up that finds nothing.
+    /// No lists: the hook runs, and its look-up finds nothing.
     EmptyLists,
-    /// 10,000 refused addresses, none of them the one connected to.
+    /// 10,000 refused addresses, without the address of the connects.
     LongLists,
-    /// The same, and the address connected to is watched.
+    /// The same addresses, and the address of the connects is watched.
     Event,
 }
 
 impl Setting {
     pub(crate) const ALL: [Self; 3] = [Self::EmptyLists, Self::LongLists, Self::Event];
 
-    /// The network rules, for connects to `address`.
+    /// Returns the network rules for connects to `address`.
     fn rules(self, address: SocketAddrV4) -> Vec<NetworkRule> {
         match self {
             Self::EmptyLists => Vec::new(),
@@ -80,7 +80,7 @@ pub(crate) struct WithSensor {
 }
 
 impl WithSensor {
-    /// Attaches, with a reader that runs on any of `processors`, as the daemon's does.
+    /// Attaches a sensor, with a reader that may run on any of `processors`, as the daemon's may.
     pub(crate) fn start(processors: CpuSet) -> Result<Self> {
         let Sensor {
             rings,
@@ -116,7 +116,7 @@ impl WithSensor {
         Ok(self.attached.runs("connect4")?)
     }
 
-    /// Detaches, and makes sure that the events that were to be measured were there.
+    /// Detaches the sensor, and checks that the expected events were there.
     pub(crate) fn stop(self) -> Result<()> {
         drop(self.attached);
         let read = self.reader.stop()?;

@@ -1,5 +1,5 @@
-//! The costs of starts: the time that the programs at exec and the daemon add, the time for which a changed server runs on
-//! each rung, the room in the ring of processes, and the share of large packages.
+//! The costs of starts: the time that the programs at exec and the daemon add, the time for which a changed server runs
+//! on each rung, the room in the ring of processes, and the cost of large packages.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,4 +1,5 @@
-//! The cost of a package's files for its server's start: packages of one, a thousand and ten thousand files of code.
+//! The cost of a package's files at the start of its server, for packages of one, a thousand and ten thousand files of
+//! code.
 
 use std::{
     fs::{self, File},
@@ -20,39 +21,39 @@ use crate::{
 };
 
 const SIZES: [usize; 3] = [1, 1000, 10_000];
-/// Starts of each kind.
+/// The number of starts of each kind.
 const STARTS: usize = 5;
-/// Files in a directory.
+/// The largest number of files in a directory.
 const MAX_IN_DIRECTORY: usize = 100;
-/// For so long a server runs while it is looked at.
+/// The time for which a server runs while the daemon is examined.
 const LONG: Duration = Duration::from_secs(30);
-/// A digest of a younger file is not kept.
+/// The daemon keeps no digest of a file that is younger than this.
 const SETTLED: Duration = Duration::from_secs(3);
 const SCRIPT: &str = include_str!("witness.js");
 
-/// Medians, in milliseconds, and what the daemon needs.
+/// Medians in milliseconds, and the daemon's memory and watches.
 #[derive(Debug, Serialize)]
 pub(crate) struct Package {
     pub(crate) files: usize,
-    /// SHA-256 of the files by `sha256sum`.
+    /// The time of `sha256sum` for the files.
     pub(crate) sha256sum: f64,
-    /// Until the server acts, without mcpmon.
+    /// The time until the server acts, without mcpmon.
     pub(crate) without: f64,
-    /// The same with the daemon, which knows the digests.
+    /// The time until the server acts, with a daemon that knows the digests.
     pub(crate) known: f64,
-    /// With one that reads all files again.
+    /// The time until the server acts, with a daemon that reads all files again.
     pub(crate) anew: f64,
-    /// Watches that the daemon has while the server starts.
+    /// The number of watches that the daemon has while the server starts.
     pub(crate) watches: usize,
-    /// Resident memory of the daemon in MiB, before the first start.
+    /// Resident memory of the daemon before the first start, in MiB.
     pub(crate) before: f64,
-    /// At most.
+    /// Peak memory of the daemon, in MiB.
     pub(crate) peak: f64,
-    /// When nothing is watched any more.
+    /// Resident memory of the daemon after the last watch has ended, in MiB.
     pub(crate) after: f64,
 }
 
-/// A package of npm that serves.
+/// An npm package that serves.
 struct Installed {
     name: String,
     script: PathBuf,
@@ -73,7 +74,7 @@ fn package(host: &Host, files: usize) -> Result<Package> {
     let before = memory(&daemon, "VmRSS:")?;
     package.pin(&daemon, &witness)?;
     thread::sleep(SETTLED);
-    // It reads again what was too young at the pin.
+    // The daemon reads the files again that were too young when they were pinned.
     let watches = package.run(&witness, || watched(&daemon))?.1;
     let known = many(|| package.act(&witness))?;
     let anew = many(|| {
@@ -110,7 +111,7 @@ fn many(mut measure: impl FnMut() -> Result<f64>) -> Result<f64> {
 }
 
 impl Installed {
-    /// Writes it as npm does below `directory`, its entry among so many.
+    /// Writes the package as npm does below `directory`, with `files` files including its entry point.
     fn write(directory: &Path, files: usize) -> Result<Self> {
         let name = servers::name();
         let package = directory.join("node_modules").join(&name);
@@ -140,7 +141,7 @@ impl Installed {
         command
     }
 
-    /// Starts it until the daemon has pinned it.
+    /// Starts the server, and waits until the daemon has pinned it.
     fn pin(&self, daemon: &Daemon, witness: &Witness) -> Result<()> {
         let mut first = witness.start(self.command(), LONG)?;
         let started = daemon.start_of(&self.name, 1)?;
@@ -150,12 +151,13 @@ impl Installed {
         Ok(())
     }
 
-    /// Milliseconds until it acts.
+    /// Returns the milliseconds until the server acts.
     fn act(&self, witness: &Witness) -> Result<f64> {
         Ok(self.run(witness, || Ok(()))?.0)
     }
 
-    /// The same, and what is looked at while it runs.
+    /// Starts the server, and calls `look` while it runs. Returns the milliseconds until it acts, and the result of
+    /// `look`.
     fn run<T>(&self, witness: &Witness, look: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
         let started = now()?;
         let mut server = witness.start(self.command(), LONG)?;
@@ -166,7 +168,7 @@ impl Installed {
         Ok((acts?, seen?))
     }
 
-    /// Other times, which make all digests unknown.
+    /// Changes the times of all files, so that their digests are not known.
     fn touch(&self) -> Result<()> {
         for file in &self.files {
             File::options()
@@ -177,7 +179,7 @@ impl Installed {
         Ok(())
     }
 
-    /// Milliseconds that another program takes.
+    /// Returns the milliseconds that `sha256sum` takes for the files.
     fn sha256sum(&self) -> Result<f64> {
         let started = Instant::now();
         let status = Command::new("sha256sum")
@@ -189,7 +191,7 @@ impl Installed {
     }
 }
 
-/// Mebibytes of the daemon, by their name in `/proc`.
+/// Returns a value of the daemon in mebibytes, by its name in `/proc`.
 fn memory(daemon: &Daemon, name: &str) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid()))?;
     let resident = status
@@ -200,11 +202,11 @@ fn memory(daemon: &Daemon, name: &str) -> Result<f64> {
     Ok(resident.parse::<f64>()? / 1024.0)
 }
 
-/// Files and directories that the daemon watches.
+/// Returns the number of files and directories that the daemon watches.
 fn watched(daemon: &Daemon) -> Result<usize> {
     let mut watches = 0;
     for entry in fs::read_dir(format!("/proc/{}/fdinfo", daemon.pid()))? {
-        // A descriptor may be closed meanwhile.
+        // The descriptor may have been closed meanwhile.
         let information = fs::read_to_string(entry?.path()).unwrap_or_default();
         watches += information
             .lines()

@@ -1,4 +1,4 @@
-//! From rounds to medians, and how they are shown.
+//! The report: medians computed from rounds, and their tables.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::{
     witness::Start,
 };
 
-/// The results of a run; what was not measured is absent.
+/// The results of a run. Parts that were not measured are absent.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) starts: Option<Starts>,
@@ -27,9 +27,9 @@ pub(crate) struct Report {
 pub(crate) struct Starts {
     rounds: usize,
     starts: u32,
-    /// Microseconds of a start without mcpmon.
+    /// The time of a start without mcpmon, in microseconds.
     without_us: f64,
-    /// The second measurement without mcpmon as a ratio to the first: where it is not 1, a round drifts.
+    /// The second measurement without mcpmon as a ratio to the first. If it is not 1, rounds drift.
     again: f64,
     again_interval: Interval,
     rows: Vec<StartRow>,
@@ -42,7 +42,7 @@ struct StartRow {
     added_us: f64,
     added_interval: Interval,
     ratio: f64,
-    /// 95 % confidence.
+    /// The interval with 95 % confidence.
     interval: Interval,
 }
 
@@ -148,31 +148,31 @@ pub(crate) struct Rungs {
     rows: Vec<RungRow>,
 }
 
-/// One kind of server on one rung. Times in milliseconds.
+/// The results for one kind of server on one rung. Times are in milliseconds.
 #[derive(Debug, Serialize)]
 struct RungRow {
     rung: Rung,
     kind: Kind,
-    /// Until an unchanged server acts, from before its start.
+    /// The time from before the start until an unchanged server acts.
     act: f64,
-    /// More than without mcpmon in the same round.
+    /// The difference of that time from the one without mcpmon in the same round.
     later: f64,
     later_interval: Interval,
-    /// Starts of a changed server.
+    /// The number of starts of a changed server.
     changed: usize,
-    /// Those that did something.
+    /// The number of changed servers that acted.
     ran: usize,
-    /// Those that sent a datagram.
+    /// The number of changed servers that sent a datagram.
     sent: usize,
-    /// The time for which those that ran did so.
+    /// The time for which changed servers ran, if they acted.
     running: Spread,
-    /// Those that were killed.
+    /// The number of changed servers that were killed.
     killed: usize,
-    /// From before the start until the end is known, of those that were killed.
+    /// The time from before the start until the end is known, for servers that were killed.
     ended: Spread,
 }
 
-/// The middle of some values, and their end.
+/// The median and the upper end of some values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Spread {
     median: f64,
@@ -181,7 +181,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Zeros where there are none.
+    /// Computes the spread; all zeros if there are no values.
     fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -205,7 +205,7 @@ impl Rungs {
         }
     }
 
-    /// Returns whether something ran that the kernel was to stop.
+    /// Returns whether a server ran although the kernel was to stop it.
     fn is_missed(&self) -> bool {
         self.rows
             .iter()

@@ -1,5 +1,5 @@
-//! The room in the ring of processes: starts until the first lost record while nobody reads, and records lost while the
-//! daemon reads and programs are started as fast as this host can.
+//! The room in the ring of processes: the starts until the first lost record if nothing reads the ring, and the records
+//! lost while the daemon reads and programs are started as fast as this host can.
 
 use std::{
     path::Path,
@@ -19,24 +19,24 @@ use serde::Serialize;
 
 use crate::{site, start::start_and_wait};
 
-/// A ring that takes more is not this one.
+/// The largest number of starts; the ring must be full before.
 const MAX_STARTS: u32 = 100_000;
-/// The longest argument of which a record keeps all.
+/// The longest argument that a record keeps as a whole.
 const LONG: usize = 4000;
 const FLOOD: Duration = Duration::from_secs(5);
-/// The program that is started.
+/// The started program.
 const PROGRAM: &str = "/bin/true";
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Ring {
-    /// Starts with a short command line that the ring takes while nobody reads.
+    /// The number of starts with a short command line that fit into the ring without a reader.
     pub(crate) short: u32,
-    /// The same with 4 KB of arguments.
+    /// The number of starts with 4 KB of arguments that fit.
     pub(crate) long: u32,
     pub(crate) flood: Flood,
 }
 
-/// Starts as fast as they can be made, while the daemon reads.
+/// Starts as fast as possible, while the daemon reads the ring.
 #[derive(Debug, Serialize)]
 pub(crate) struct Flood {
     pub(crate) seen: u64,
@@ -53,7 +53,7 @@ pub(crate) fn measure(host: &Host) -> Result<Ring> {
 }
 
 fn room_for(argument: &str) -> Result<u32> {
-    // Nobody reads the rings.
+    // The rings have no reader.
     let sensor = Sensor::start(&[])?;
     for starts in 0..MAX_STARTS {
         if sensor.counters.get(Counter::ExecLost)? > 0 {

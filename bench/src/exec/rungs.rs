@@ -1,4 +1,4 @@
-//! The time for which a changed server runs on each rung of the ladder, and the delay until an unchanged one acts.
+//! The time for which a changed server runs on each rung of enforcement, and the delay until an unchanged one acts.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::{
     witness::{Server, Start, Witness},
 };
 
-/// Starts of each kind in a round.
+/// The number of starts of each kind in a round.
 const STARTS: u32 = 12;
-/// For so long a changed server would run.
+/// The time for which a changed server would run.
 const TIME: Duration = Duration::from_millis(50);
 
-/// A way to stop a changed server.
+/// A way in which a changed server is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Rung {
-    /// Nothing runs beside it.
+    /// No mcpmon.
     Without,
-    /// `on_change: alert`.
+    /// With `on_change: alert`, which only reports the change.
     Observe,
     /// The daemon stops it after the record of its exec.
     Daemon,
@@ -40,13 +40,13 @@ pub(crate) enum Kind {
     Script,
 }
 
-/// Starts of one kind of server on one rung in one round.
+/// The starts of one kind of server on one rung in one round.
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(crate) rung: Rung,
     pub(crate) kind: Kind,
     pub(crate) unchanged: Vec<Start>,
-    /// Empty where there is nobody to see the change.
+    /// The starts of a changed server; empty without a daemon.
     pub(crate) changed: Vec<Start>,
 }
 
@@ -55,7 +55,7 @@ struct Bench {
     servers: [(Kind, Server); 2],
 }
 
-/// Measures in this number of rounds.
+/// Measures in this many rounds.
 pub(crate) fn measure(host: &Host, rounds: u32) -> Result<Vec<Vec<Round>>> {
     let site = Site::new(&site::policy("block"))?;
     let directory = site.path("");
@@ -109,7 +109,7 @@ impl Bench {
         let unchanged = (0..STARTS)
             .map(|_| start(Duration::ZERO))
             .collect::<Result<Vec<_>>>()?;
-        // Each start is of another change, so that the kernel refuses none for what was compared before.
+        // Each start has another change, so that the kernel refuses none because of an earlier comparison.
         let changed = (0..daemon.map_or(0, |_| STARTS))
             .map(|_| server.change().and_then(|()| start(TIME)))
             .collect::<Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! The daemon that is measured, with the same files in every round.
+//! The measured daemon, with the same files in every round.
 
 use std::{fs, path::PathBuf};
 
@@ -6,10 +6,10 @@ use anyhow::{Context as _, Result, ensure};
 use aya::maps::{HashMap, Map, MapData};
 use mcpmon_e2e::{daemon::Daemon, host::Host, json::number, program, site::Site};
 
-/// The kernel's key of a name in the exec gate.
+/// The key of a name in the kernel's table of gated names.
 type GateKey = [u64; 2];
 
-/// A policy that takes only this run's servers for servers.
+/// Returns a policy that looks only for servers of this run.
 pub(crate) fn policy(on_change: &str) -> String {
     let own = std::process::id();
     format!(
@@ -17,12 +17,12 @@ pub(crate) fn policy(on_change: &str) -> String {
     )
 }
 
-/// Its turn on this host.
+/// Waits for this benchmark's turn on the host.
 pub(crate) fn host() -> Result<Host> {
     Host::take(&["cc", "python3", "node", "sha256sum"])?.context("it cannot be measured here")
 }
 
-/// Ends a daemon and removes what it left in the kernel.
+/// Ends a daemon, and removes what it pinned in the kernel.
 pub(crate) fn end(daemon: Daemon) -> Result<Site> {
     let (site, status) = daemon.end()?;
     ensure!(status.success(), "the daemon ended with {status}");
@@ -31,12 +31,12 @@ pub(crate) fn end(daemon: Daemon) -> Result<Site> {
     Ok(site)
 }
 
-/// A counter of the kernel programs.
+/// Returns a counter of the kernel programs.
 pub(crate) fn counter(daemon: &Daemon, name: &str) -> Result<u64> {
     Ok(number(&daemon.status()?["counters"], name))
 }
 
-/// Takes all names out of the kernel's table: what is left is the daemon's own signal.
+/// Removes all names from the kernel's table, so that only the daemon stops servers.
 pub(crate) fn forget_names(site: &Site) -> Result<()> {
     let file = fs::read_dir(site.bpffs())?
         .filter_map(Result::ok)

@@ -1,5 +1,5 @@
-//! The cost of a start: a small static program without mcpmon, with the kernel programs alone, with the daemon, and as a
-//! pinned server that is stopped for its comparison; and without mcpmon again.
+//! The cost of a start: a small static program without mcpmon, with the kernel programs alone, with the daemon, as a
+//! pinned server that is stopped for its comparison, and without mcpmon again.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,18 +23,18 @@ use crate::{
     witness::{Server, Witness},
 };
 
-/// A held start takes much longer than others.
+/// The divisor of the number of held starts, because they take much longer than others.
 const HELD_SHARE: u32 = 10;
 
-/// The work between a start and the program's end.
+/// The components that work between a start and the program's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Setting {
-    /// The kernel programs, and a reader of their records that looks at nothing.
+    /// The kernel programs, and a reader that ignores their records.
     Programs,
-    /// The daemon; the program is no server.
+    /// The daemon, with a program that is not a server.
     Daemon,
-    /// The daemon; the program is a pinned server, stopped by the kernel until it was compared.
+    /// The daemon, with a pinned server that the kernel stops until it was compared.
     Held,
 }
 
@@ -55,13 +55,13 @@ pub(crate) struct Round {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Program {
     pub(crate) name: String,
-    /// Its runs for each start; those for others on the host are among them.
+    /// The number of its runs per start, including runs for other programs on the host.
     pub(crate) runs: f64,
-    /// Nanoseconds of one, by the kernel's clock.
+    /// The time of one run in nanoseconds, by the kernel's clock.
     pub(crate) ns: f64,
 }
 
-/// The program, and who measures it.
+/// The started programs, and the witness that times them.
 struct Bench {
     witness: Witness,
     server: Server,
@@ -69,7 +69,7 @@ struct Bench {
     starts: u32,
 }
 
-/// Measures in this number of rounds.
+/// Measures in this many rounds.
 pub(crate) fn measure(host: &Host, rounds: u32, starts: u32) -> Result<(Vec<Round>, Vec<Program>)> {
     let site = Site::new(&site::policy("block"))?;
     let directory = site.path("");
@@ -121,7 +121,7 @@ impl Bench {
         self.starts(|| Command::new(&self.ordinary), starts)
     }
 
-    /// The median of a start until its end is known.
+    /// Returns the median time from a start until the program's end is known.
     fn starts(&self, command: impl Fn() -> Command, starts: u32) -> Result<f64> {
         let mut samples = Vec::new();
         for _ in 0..starts {
@@ -136,7 +136,7 @@ impl Bench {
         Ok(median(&samples))
     }
 
-    /// Measured apart from the starts: keeping these statistics costs time itself.
+    /// Measures the kernel programs, separately from the starts, because these statistics take time themselves.
     fn programs(&self) -> Result<Vec<Program>> {
         let _enabled = enable_stats(Stats::RunTime).context("the kernel keeps no statistics of programs")?;
         let (attached, reader) = attach()?;
@@ -159,7 +159,7 @@ impl Bench {
     }
 }
 
-/// The number of runs of each program, and their time.
+/// Returns the number of runs of each program, and their total time.
 fn runs(attached: &Attached) -> Result<Vec<(String, (u64, Duration))>> {
     let names = attached.verified_instructions().map(|(name, _)| name.to_owned());
     names
@@ -173,7 +173,7 @@ fn attach() -> Result<(Attached, Reader)> {
     Ok((attached, Reader::start(rings, processors()?)))
 }
 
-/// Detaches, and makes sure that there was something to be measured.
+/// Detaches the programs, and checks that there were records.
 fn detach(attached: Attached, reader: Reader) -> Result<()> {
     drop(attached);
     ensure!(
@@ -187,7 +187,7 @@ fn processors() -> Result<CpuSet> {
     sched_getaffinity(Pid::from_raw(0)).context("could not ask for the processors to run on")
 }
 
-/// Starts a program that is not watched, for who wants many starts.
+/// Starts a program without a witness, and waits for its end.
 pub(crate) fn start_and_wait(program: &Path, argument: &str) -> Result<()> {
     Command::new(program)
         .arg(argument)

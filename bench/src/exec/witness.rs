@@ -1,4 +1,4 @@
-//! Servers that tell when they run: a native program and a script, started and watched to their end.
+//! Servers that report when they run: a native program and a script, started and watched to their end.
 
 use std::{
     fs::{self, File},
@@ -24,23 +24,23 @@ use nix::{
 
 const NATIVE: &str = include_str!("witness.c");
 const SCRIPT: &str = include_str!("witness.py");
-/// Runs that long while it is pinned.
+/// The time for which a server runs while it is pinned.
 const LONG: Duration = Duration::from_secs(30);
 
 /// A server on the disk.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// Its id.
+    /// The id.
     pub(crate) name: String,
     file: PathBuf,
-    /// Its content at first, in another file.
+    /// A file with the original content.
     original: PathBuf,
-    /// The program that runs it, where it is a script.
+    /// The interpreter, if the server is a script.
     interpreter: Option<PathBuf>,
 }
 
 impl Server {
-    /// A static program of its own.
+    /// Makes a static program.
     pub(crate) fn native(directory: &Path) -> Result<Self> {
         let server = Self::at(directory, None);
         let source = directory.join("witness.c");
@@ -55,7 +55,7 @@ impl Server {
         Ok(server)
     }
 
-    /// A Python script.
+    /// Makes a Python script.
     pub(crate) fn script(directory: &Path) -> Result<Self> {
         let server = Self::at(directory, Some(python()?));
         fs::write(&server.original, SCRIPT)?;
@@ -73,26 +73,26 @@ impl Server {
         }
     }
 
-    /// The same program under a name that is no server's.
+    /// Copies the program to a name that is not a server's.
     pub(crate) fn ordinary(&self, directory: &Path) -> Result<PathBuf> {
         let ordinary = directory.join("ordinary");
         program::copy(&self.original, &ordinary)?;
         Ok(ordinary)
     }
 
-    /// Puts what it was first in its place.
+    /// Restores the original content.
     pub(crate) fn restore(&self) -> Result<()> {
         let new = self.file.with_extension("new");
         program::copy(&self.original, &new)?;
         Ok(fs::rename(&new, &self.file)?)
     }
 
-    /// Adds a byte that changes nothing but the hash.
+    /// Appends a byte that changes only the hash.
     pub(crate) fn change(&self) -> Result<()> {
         change(&self.file)
     }
 
-    /// The command that starts it.
+    /// Returns the command that starts the server.
     pub(crate) fn command(&self) -> Command {
         let Some(interpreter) = &self.interpreter else {
             return Command::new(&self.file);
@@ -102,7 +102,7 @@ impl Server {
         command
     }
 
-    /// Starts it until the daemon has pinned it.
+    /// Starts the server, and waits until the daemon has pinned it.
     pub(crate) fn pin(&self, daemon: &Daemon, witness: &Witness) -> Result<()> {
         let mut first = witness.start(self.command(), LONG)?;
         let started = daemon.start_of(&self.name, 1)?;
@@ -113,7 +113,7 @@ impl Server {
     }
 }
 
-/// Python itself: what is on the search path may be a script that looks for it.
+/// Returns the Python interpreter itself, because `python3` on the search path may be a script that looks for it.
 fn python() -> Result<PathBuf> {
     let said = Command::new("python3")
         .args(["-c", "import sys; print(sys.executable)"])
@@ -123,25 +123,25 @@ fn python() -> Result<PathBuf> {
     Ok(String::from_utf8(said.stdout)?.trim_end().into())
 }
 
-/// The descriptor and the socket by which servers tell that they run.
+/// The file and the socket by which servers report that they run.
 #[derive(Debug)]
 pub(crate) struct Witness {
     file: File,
     mailbox: UdpSocket,
 }
 
-/// A start, from before the call that makes the process. Times in milliseconds.
+/// The times of a start in milliseconds, counted from before the call that makes the process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
-    /// Its first act; `None` where it did nothing.
+    /// The time of the first act; `None` if the server did nothing.
     pub(crate) act: Option<f64>,
-    /// From its first act to its last.
+    /// The time from the first act to the last.
     pub(crate) ran: f64,
-    /// Returns whether a datagram came from it.
+    /// True if the server sent a datagram.
     pub(crate) sent: bool,
-    /// Its end.
+    /// The time of the server's end.
     pub(crate) ended: f64,
-    /// Returns whether it was killed.
+    /// True if the server was killed.
     pub(crate) is_killed: bool,
 }
 
@@ -156,7 +156,7 @@ impl Witness {
         })
     }
 
-    /// Starts a server that runs for so long.
+    /// Starts a server that runs for this time.
     pub(crate) fn start(&self, mut command: Command, time: Duration) -> Result<Child> {
         self.file.write_all_at(&[0; 16], 0)?;
         let port = self.mailbox.local_addr()?.port();
@@ -167,7 +167,7 @@ impl Witness {
         command.spawn().with_context(|| format!("{command:?}"))
     }
 
-    /// Starts one and waits for its end.
+    /// Starts a server that runs for this time, and waits for its end.
     pub(crate) fn watch(&self, command: Command, time: Duration) -> Result<Start> {
         let started = now()?;
         let status = self.start(command, time)?.wait()?;
@@ -181,7 +181,7 @@ impl Witness {
         })
     }
 
-    /// Milliseconds from then to the first act of the latest start; `None` where there was none yet.
+    /// Returns the milliseconds from `started` to the first act of the latest start; `None` if it has not acted yet.
     pub(crate) fn act_since(&self, started: Duration) -> Result<Option<f64>> {
         let first = self.clock(0)?;
         Ok((!first.is_zero()).then(|| milliseconds(first.saturating_sub(started))))
@@ -197,7 +197,7 @@ impl Witness {
         Ok(Duration::from_nanos(u64::from_le_bytes(bytes)))
     }
 
-    /// The number of datagrams that came since the last call.
+    /// Returns the number of datagrams that came since the last call.
     fn empty(&self) -> Result<usize> {
         let mut came = 0;
         loop {
@@ -210,7 +210,7 @@ impl Witness {
     }
 }
 
-/// The clock that servers write.
+/// Returns the time of the clock that servers use.
 pub(crate) fn now() -> Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_MONOTONIC)?.into())
 }

@@ -1,4 +1,4 @@
-//! Agents that record what hosts with MCP servers record, and export it.
+//! Simulated agents, which record and export the events of hosts with MCP servers.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -13,16 +13,16 @@ use mcpmon_store::{OtlpSettings, OtlpSignals, OutletSettings, Recorder, Recorder
 
 /// The servers of each host.
 const SERVERS: [&str; 4] = ["filesystem", "github", "playwright", "postgres"];
-/// Calls between two connections of a host.
+/// The number of calls between two connections of a host.
 const CALLS_PER_CONNECTION: u64 = 10;
-/// The longest time for what is recorded to reach a store.
+/// The longest time until recorded events reach a store.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One agent for each host.
 #[derive(Debug)]
 pub(crate) struct Agents {
     agents: Vec<Agent>,
-    /// Events recorded by all of them.
+    /// The number of events that all agents recorded.
     pub(crate) recorded: u64,
 }
 
@@ -38,7 +38,7 @@ struct Agent {
 /// The state of the stores at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
-    /// Events that a queue or a store did not take.
+    /// The number of events that a queue or a store did not take.
     pub(crate) lost: u64,
     /// The size of all stores.
     pub(crate) store_bytes: u64,
@@ -52,7 +52,7 @@ impl Agents {
         Ok(Self { agents, recorded: 0 })
     }
 
-    /// Records so many events at each host.
+    /// Records this many events at each host.
     pub(crate) fn record(&mut self, events: u32) -> Result<()> {
         for agent in &mut self.agents {
             for _ in 0..events {
@@ -95,7 +95,7 @@ impl Agent {
             ..OutletSettings::default()
         };
         let recorder = Recorder::start(settings)?;
-        // An exporter begins with what is recorded once it has looked at the store.
+        // An exporter begins with events that are recorded after it has first read the store.
         recorder.flush(PATIENCE)?;
         ensure!(recorder.status().last_error.is_none(), "{:?}", recorder.status());
         Ok(Self {
@@ -106,7 +106,7 @@ impl Agent {
         })
     }
 
-    /// The next event: each server starts once, and is called then; now and then one connects.
+    /// Returns the next event: each server starts once and is called afterwards, and now and then one connects.
     fn next(&mut self) -> Result<Event> {
         let count = self.count;
         self.count += 1;

@@ -1,5 +1,6 @@
-//! A fleet on one machine: many agents record and export to one collector, as their daemons do, each with its own store,
-//! queue and exporter. The kernels and servers of those hosts are not simulated: only what they would record.
+//! A fleet on one machine: many agents record and export to one collector, as their daemons do, each with a separate
+//! store, queue and exporter. The kernels and servers of those hosts are not simulated, only the events that they would
+//! record.
 
 #![expect(
     clippy::disallowed_methods,
@@ -45,7 +46,7 @@ struct Options {
     output: Output,
 }
 
-/// The time without a new row after which the rest counts as lost: longer than an exporter's longest pause.
+/// The time without a new row after which missing rows count as lost: longer than an exporter's longest pause.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 fn main() -> Result<ExitCode> {
@@ -84,7 +85,7 @@ fn main() -> Result<ExitCode> {
     options.output.finish(&Report::new(taken))
 }
 
-/// Waits until so many rows are there, or no more come; returns how many there are.
+/// Waits until this many rows have arrived, or no more come, and returns the number of rows.
 fn wait_for(collector: &Collector, recorded: u64, memory: &mut PeakMemory) -> Result<u64> {
     let (mut rows, mut progress) = (0, Instant::now());
     loop {
@@ -100,7 +101,7 @@ fn wait_for(collector: &Collector, recorded: u64, memory: &mut PeakMemory) -> Re
     }
 }
 
-/// The value of an expression over the events of calls, starts and connections in the table.
+/// Returns the value of an expression over the events of calls, starts and connections in the table.
 fn number(collector: &Collector, expression: &str) -> Result<u64> {
     let query = format!(
         "SELECT {expression} AS value FROM otel.otel_logs WHERE LogAttributes['event.name'] != 'mcp_events_lost'"
@@ -108,7 +109,7 @@ fn number(collector: &Collector, expression: &str) -> Result<u64> {
     value(&collector.rows(&query)?)
 }
 
-/// The size of the table on disk, in bytes.
+/// Returns the size of the table on disk, in bytes.
 fn table_bytes(collector: &Collector) -> Result<u64> {
     collector.rows("OPTIMIZE TABLE otel.otel_logs FINAL")?;
     let query = "SELECT sum(bytes_on_disk) AS value FROM system.parts WHERE table = 'otel_logs' AND active";

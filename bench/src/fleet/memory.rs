@@ -1,16 +1,16 @@
-//! The highest resident memory of the programs of a run.
+//! The peak resident memory of the programs of a run.
 
 use std::fs;
 
 use anyhow::{Context as _, Result};
 
-/// Peaks in MiB, as far as they were looked at.
+/// Peaks in MiB, as far as they were sampled.
 #[derive(Debug)]
 pub(crate) struct PeakMemory {
     pids: [u32; 2],
     pub(crate) collector: f64,
     pub(crate) engine: f64,
-    /// This process: all agents together.
+    /// The peak of this process, with all agents.
     pub(crate) own: f64,
 }
 

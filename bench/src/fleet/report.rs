@@ -1,4 +1,4 @@
-//! Figures of a fleet, and how they are shown.
+//! The figures of a fleet, and their table.
 
 use std::fmt;
 
@@ -9,29 +9,29 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(crate) struct Taken {
     pub(crate) hosts: u32,
-    /// Hosts of which the table has events.
+    /// The number of hosts with events in the table.
     pub(crate) hosts_seen: u64,
     pub(crate) recorded: u64,
-    /// Events that a queue or a store of an agent did not take.
+    /// The number of events that a queue or a store of an agent did not take.
     pub(crate) lost: u64,
-    /// Events in the table.
+    /// The number of events in the table.
     pub(crate) arrived: u64,
-    /// The time for which they recorded.
+    /// The time for which the agents recorded.
     pub(crate) seconds: f64,
-    /// The time from the last event until all had arrived, or none came any more.
+    /// The time from the last event until all had arrived, or no more came.
     pub(crate) seconds_behind: f64,
-    /// Peaks.
+    /// Peak memory.
     pub(crate) collector_mib: f64,
     pub(crate) engine_mib: f64,
-    /// All agents together.
+    /// Peak memory of all agents together.
     pub(crate) agents_mib: f64,
-    /// All stores of the agents together.
+    /// The size of all stores of the agents together.
     pub(crate) store_bytes: u64,
-    /// The table, merged.
+    /// The size of the table after it was merged.
     pub(crate) table_bytes: u64,
 }
 
-/// The figures, and what must hold.
+/// The figures, and their limits.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     #[serde(flatten)]
@@ -39,7 +39,7 @@ pub(crate) struct Report {
     rows: Rows,
 }
 
-/// The longest time that the last event may need, in seconds.
+/// The longest time that the last event may take, in seconds.
 const MAX_SECONDS_BEHIND: f64 = 15.0;
 
 impl Report {

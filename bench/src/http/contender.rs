@@ -13,16 +13,16 @@ use serde_json::Value;
 
 use crate::{Options, question::Question};
 
-/// The default policy with rates that no run reaches: calls are counted, and none is refused.
+/// The default policy with rates that no run reaches, so that calls are counted and none is refused.
 const POLICY: &str = "rate_limits: {default_rpm: 1000000000, default_burst: 1000000000}";
 
 /// A way from a client to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Way {
-    /// Nothing between them.
+    /// A direct connection.
     Direct,
-    /// A reverse proxy that looks at nothing.
+    /// A reverse proxy that inspects nothing.
     Bare,
     /// mcpmon, with its default policy and its store.
     Mcpmon,
@@ -33,7 +33,7 @@ impl report::Way for Way {
     const MCPMON: Self = Self::Mcpmon;
 }
 
-/// A way, and where it begins.
+/// A way, and the address at which it begins.
 pub(crate) type Contender = proxied::Contender<Way>;
 
 /// Builds the request for a question at the beginning of a way.
@@ -45,7 +45,7 @@ pub(crate) fn request(contender: &Contender, question: Question) -> Request {
     }
 }
 
-/// All of them, the floors first; each has a session.
+/// Starts all contenders, the floors first, and opens a session with each.
 pub(crate) fn all(options: &Options, site: &Site) -> Result<Vec<Contender>> {
     let bench = env::current_exe()?;
     let server = free()?;
@@ -72,7 +72,7 @@ pub(crate) fn all(options: &Options, site: &Site) -> Result<Vec<Contender>> {
     Ok(all)
 }
 
-/// Begins a session, and sees whether answers come through as they are: a measurement of refusals is none.
+/// Opens a session, and checks that answers come through unchanged, so that no refusals are measured.
 fn open(contender: &Contender) -> Result<()> {
     for question in Question::OPENING.into_iter().chain([Question::Call]) {
         let body = proxied::ask(&request(contender, question))?;

@@ -1,5 +1,5 @@
-//! The cost that the MCP proxy adds to a call: a client and a server with nothing between them, with a bare
-//! reverse proxy, and with mcpmon, interleaved in every round.
+//! The cost that the MCP proxy adds to a call: a client and a server with a direct connection, with a bare reverse
+//! proxy, and with mcpmon, interleaved in every round.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,23 +1,23 @@
-//! Questions to the server, and its answers: an MCP session over Streamable HTTP.
+//! Questions to the server, and the server's answers, in an MCP session over Streamable HTTP.
 
 use mcpmon_bench::proxied::{Asked, Reply, Said, Script, stamp};
 use serde_json::{Value, json};
 
-/// About how long bodies are.
+/// The approximate length of bodies.
 const BODY: usize = 2048;
-/// The one tool.
+/// The only tool.
 const TOOL: &str = "lookup_weather";
-/// The header that names the session, and its name.
+/// The header that names the session, and its value.
 const SESSION: (&str, &str) = ("mcp-session-id", "of-a-benchmark");
-/// Words of no meaning to anyone who looks for secrets or attacks.
+/// Words that no pattern for secrets or attacks matches.
 const WORDS: &str = "the harbour is calm this morning and the boats wait for the tide to turn before noon; ";
 
-/// A question to the server. The form of a call's answer is one of its arguments.
+/// A question to the server. One argument of a call selects the form of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     /// The handshake.
     Initialize,
-    /// Its end.
+    /// The end of the handshake.
     Initialized,
     /// The list of tools.
     List,
@@ -25,12 +25,12 @@ pub(crate) enum Question {
     Call,
     /// A call that is answered event by event.
     Stream,
-    /// A call that is answered with many events at once, and the end of it later.
+    /// A call that is answered with many events at once, and with the end of the stream later.
     Burst,
 }
 
 impl Question {
-    /// Before anything is called.
+    /// The questions before the first call.
     pub(crate) const OPENING: [Self; 3] = [Self::Initialize, Self::Initialized, Self::List];
     const CALLS: [Self; 3] = [Self::Call, Self::Stream, Self::Burst];
 
@@ -57,7 +57,7 @@ impl Question {
             .map(|(_, question)| question)
     }
 
-    /// The body of a request.
+    /// Returns the body of a request.
     pub(crate) fn body(self) -> String {
         let (id, method, params) = match self {
             Self::Initialize => (
@@ -84,7 +84,7 @@ impl Question {
         message.to_string()
     }
 
-    /// A whole request, as it is written to `host`.
+    /// Returns a whole request, as it is sent to `host`.
     pub(crate) fn request(self, host: &str, path: &str) -> Vec<u8> {
         let body = self.body();
         let session = match self {
@@ -103,7 +103,7 @@ impl Question {
         .into_bytes()
     }
 
-    /// A whole answer.
+    /// Returns a whole answer.
     pub(crate) fn answer(self) -> String {
         match self {
             Self::Initialize => result(
@@ -165,7 +165,7 @@ pub(crate) fn event_length() -> usize {
     progress(0).len()
 }
 
-/// An event that left at `moment`.
+/// Returns an event that left at `moment`.
 fn progress(moment: u64) -> String {
     let params = json!({
         "progressToken": "p",

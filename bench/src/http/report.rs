@@ -19,7 +19,7 @@ pub(crate) struct Report {
     rows: Rows,
 }
 
-/// Medians of one way. What is added is the difference from nothing between them, within each round.
+/// Medians of one way. Added time is the difference from the direct connection, within each round.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Medians {
     added_call_us: f64,
@@ -29,7 +29,7 @@ struct Medians {
     held_bytes: f64,
 }
 
-/// Of one round.
+/// A promise about the values of one round.
 type Promise = report::Promise<Way, Taken>;
 
 const PROMISES: [Promise; 5] = [

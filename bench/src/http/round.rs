@@ -1,4 +1,4 @@
-//! One round: every contender, one after another, with the same work.
+//! One round: every contender does the same work, one after another.
 
 use anyhow::Result;
 use mcpmon_bench::{
@@ -11,22 +11,22 @@ use crate::{
     question::{Question, event_length},
 };
 
-/// The times of one contender; medians within the round, nanoseconds.
+/// The times of one contender: medians within the round, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
-    /// A call that is answered with JSON.
+    /// The time of a call that is answered with JSON.
     pub(crate) call: f64,
-    /// Such calls in a second, over many connections.
+    /// The number of such calls per second, over many connections.
     pub(crate) rate: f64,
-    /// The first bytes of a stream.
+    /// The time to the first bytes of a stream.
     pub(crate) first: f64,
-    /// An event, from the server to the client.
+    /// The time of an event from the server to the client.
     pub(crate) event: f64,
-    /// Bytes of events that left, and are not there while the server is silent.
+    /// The number of bytes of events that left and have not arrived while the server is silent.
     pub(crate) held: f64,
 }
 
-/// A round: what each contender took.
+/// A round, with the values of each contender.
 pub(crate) type Round = report::Round<Way, Taken>;
 
 /// Measures every contender once.

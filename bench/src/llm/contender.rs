@@ -12,15 +12,15 @@ use serde::Serialize;
 
 use crate::{Options, question::Question};
 
-/// The default policy with rates that no run reaches: calls are counted, and none is refused.
+/// The default policy with rates that no run reaches, so that calls are counted and none is refused.
 const MCPMON_POLICY: &str = "mcp: {rate_limits: {default_rpm: 1000000000, default_burst: 1000000000}}\n";
 /// A way from a client to the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Way {
-    /// Nothing between them.
+    /// A direct connection.
     Direct,
-    /// A reverse proxy that looks at nothing.
+    /// A reverse proxy that inspects nothing.
     Bare,
     /// mcpmon, with its default policy and its store.
     Mcpmon,
@@ -35,7 +35,7 @@ impl report::Way for Way {
     const MCPMON: Self = Self::Mcpmon;
 }
 
-/// A way, and where it begins.
+/// A way, and the address at which it begins.
 pub(crate) type Contender = proxied::Contender<Way>;
 
 /// Builds the request for a question at the beginning of a way.
@@ -47,7 +47,7 @@ pub(crate) fn request(contender: &Contender, question: Question) -> Request {
     }
 }
 
-/// All that can be had, the floors first.
+/// Starts all contenders that are available, the floors first.
 pub(crate) fn all(options: &Options, site: &Site) -> Result<Vec<Contender>> {
     let bench = env::current_exe()?;
     let mut command = site.command(&bench);
@@ -115,7 +115,7 @@ fn litellm(options: &Options, site: &Site, provider: SocketAddr) -> Result<Optio
         .arg(site.file("litellm.yaml", "model_list: []\n")?);
     command.env("ANTHROPIC_API_BASE", format!("http://{provider}"));
     command.env("ANTHROPIC_API_KEY", "of-a-benchmark");
-    // Without a key of its own it does not start otherwise, and it waits for a list of prices from elsewhere.
+    // It does not start without a master key otherwise, and waits for a price list from the network.
     command.env("LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY", "true");
     command.env("LITELLM_LOCAL_MODEL_COST_MAP", "true");
     let peer = Contender::start(Way::Litellm, address, "/anthropic/v1/messages", command)?;
@@ -123,7 +123,7 @@ fn litellm(options: &Options, site: &Site, provider: SocketAddr) -> Result<Optio
     Ok(Some(peer))
 }
 
-/// Checks that whole answers come through as they are: a measurement of refusals would be worthless.
+/// Checks that whole answers come through unchanged, so that no refusals are measured.
 fn check(contender: &Contender) -> Result<()> {
     for question in [Question::Text, Question::Call] {
         let body = proxied::ask(&request(contender, question))?;

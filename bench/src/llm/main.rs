@@ -1,5 +1,5 @@
-//! The cost that the LLM proxy adds to a request: a client and a provider with nothing between them, with a
-//! bare reverse proxy, with mcpmon and with others, interleaved in every round.
+//! The cost that the LLM proxy adds to a request: a client and a provider with a direct connection, with a bare reverse
+//! proxy, with mcpmon and with other proxies, interleaved in every round.
 
 #![expect(
     clippy::disallowed_methods,

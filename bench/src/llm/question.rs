@@ -1,25 +1,25 @@
-//! Questions to the provider, and its answers.
+//! Questions to the provider, and the provider's answers.
 
 use mcpmon_bench::proxied::{Asked, EVENTS, Reply, Said, Script, stamp};
 use serde_json::{Value, json};
 
-/// About how long bodies are.
+/// The approximate length of bodies.
 const BODY: usize = 2048;
-/// Messages of a long conversation.
+/// The number of messages of a long conversation.
 const MESSAGES: usize = 200;
-/// Lines of each of them.
+/// The number of lines of each of them.
 const LINES: usize = 10;
-/// The one tool that is offered.
+/// The only tool that is offered.
 const TOOL: &str = "lookup_weather";
-/// Words of no meaning to anyone who looks for secrets or attacks.
+/// Words that no pattern for secrets or attacks matches.
 const WORDS: &str = "the harbour is calm this morning and the boats wait for the tide to turn before noon; ";
 
-/// The kind of answer that is requested: the name of the model selects it.
+/// The kind of answer that is requested. The name of the model selects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
-    /// A text, whole.
+    /// A whole text.
     Text,
-    /// A call of a tool, whole.
+    /// A whole tool call.
     Call,
     /// A text, event by event.
     Stream,
@@ -45,7 +45,7 @@ impl Question {
         Self::ALL.into_iter().find(|kind| text.contains(kind.model()))
     }
 
-    /// The body of a request.
+    /// Returns the body of a request.
     pub(crate) fn body(self) -> String {
         let body = json!({
             "model": self.model(),
@@ -69,7 +69,7 @@ impl Question {
         body.to_string()
     }
 
-    /// A whole request, as it is written to `host`.
+    /// Returns a whole request, as it is sent to `host`.
     pub(crate) fn request(self, host: &str, path: &str) -> Vec<u8> {
         let body = self.body();
         format!(
@@ -81,7 +81,7 @@ impl Question {
         .into_bytes()
     }
 
-    /// A whole answer.
+    /// Returns a whole answer.
     pub(crate) fn answer(self) -> String {
         let content = match self {
             Self::Text | Self::Stream | Self::History => json!([{"type": "text", "text": prose(BODY - 300)}]),
@@ -122,7 +122,7 @@ pub(crate) fn reply(asked: &Asked<'_>) -> Reply {
     }
 }
 
-/// The first events of a stream.
+/// Returns the first events of a stream.
 fn beginning() -> String {
     let start = message(Question::Stream.model(), &json!([]), None);
     let block = json!({"type": "text", "text": ""});
@@ -130,14 +130,14 @@ fn beginning() -> String {
         + &event(&json!({"type": "content_block_start", "index": 0, "content_block": block}))
 }
 
-/// An event with text that left at `moment`.
+/// Returns an event with text that left at `moment`.
 fn text(moment: u64) -> String {
     let text = format!("{}, in fair weather", stamp(moment));
     let delta = json!({"type": "text_delta", "text": text});
     event(&json!({"type": "content_block_delta", "index": 0, "delta": delta}))
 }
 
-/// The last events of a stream.
+/// Returns the last events of a stream.
 fn end() -> String {
     let delta = json!({"stop_reason": "end_turn", "stop_sequence": null});
     event(&json!({"type": "content_block_stop", "index": 0}))
@@ -163,7 +163,7 @@ fn message(model: &str, content: &Value, reason: Option<&str>) -> Value {
     })
 }
 
-/// One message of a conversation: what was asked, and a file that was read.
+/// Returns one message of a conversation: a question, or a file that was read.
 fn message_of_history(number: usize) -> Value {
     let role = if number.is_multiple_of(2) {
         "user"

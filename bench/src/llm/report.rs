@@ -1,4 +1,4 @@
-//! From rounds to ratios, and how they are shown.
+//! The report: ratios computed from rounds, and their table.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -19,7 +19,7 @@ pub(crate) struct Report {
     rows: Rows,
 }
 
-/// Medians of one way. What is added is the difference from nothing between them, within each round.
+/// Medians of one way. Added time is the difference from the direct connection, within each round.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Medians {
     added_text_us: f64,
@@ -30,7 +30,7 @@ struct Medians {
     added_event_us: f64,
 }
 
-/// Of one round.
+/// A promise about the values of one round.
 type Promise = report::Promise<Way, Taken>;
 
 const PROMISES: [Promise; 5] = [

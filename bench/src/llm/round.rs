@@ -1,4 +1,4 @@
-//! One round: every contender, one after another, with the same work.
+//! One round: every contender does the same work, one after another.
 
 use anyhow::Result;
 use mcpmon_bench::{
@@ -11,24 +11,24 @@ use crate::{
     question::Question,
 };
 
-/// The times of one contender; medians within the round, nanoseconds.
+/// The times of one contender: medians within the round, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
-    /// A whole answer with text.
+    /// The time of a whole answer with text.
     pub(crate) text: f64,
-    /// A whole answer with a call.
+    /// The time of a whole answer with a call.
     pub(crate) call: f64,
-    /// A whole answer to a long conversation, of which all but the end was there before.
+    /// The time of a whole answer to a long conversation that was sent before, except for its end.
     pub(crate) history: f64,
-    /// Whole answers in a second, over many connections.
+    /// The number of whole answers per second, over many connections.
     pub(crate) rate: f64,
-    /// The first bytes of a stream.
+    /// The time to the first bytes of a stream.
     pub(crate) first: f64,
-    /// An event, from the provider to the client.
+    /// The time of an event from the provider to the client.
     pub(crate) event: f64,
 }
 
-/// A round: what each contender took.
+/// A round, with the values of each contender.
 pub(crate) type Round = report::Round<Way, Taken>;
 
 /// Measures every contender once.

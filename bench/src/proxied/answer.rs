@@ -1,4 +1,4 @@
-//! Reads an HTTP/1.1 answer as it comes, and no more of it than a measurement needs.
+//! Reads an HTTP/1.1 answer as it arrives, as far as a measurement needs.
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     bytes: Vec<u8>,
-    /// The start of the body, and its framing.
+    /// The start of the body, and the framing of the body.
     head: Option<(usize, Length)>,
 }
 
@@ -17,7 +17,7 @@ enum Length {
 }
 
 impl Answer {
-    /// Takes what came; whether that was all of it.
+    /// Adds received bytes, and returns whether the answer is complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<bool> {
         self.bytes.extend_from_slice(bytes);
         if self.head.is_none() {
@@ -34,12 +34,12 @@ impl Answer {
         })
     }
 
-    /// All that came, head and framing too.
+    /// Returns all received bytes, including head and framing.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The body, of an answer that came whole.
+    /// Returns the body of a complete answer.
     pub(super) fn body(&self) -> Result<Vec<u8>> {
         let (start, length) = self.head.context("no head")?;
         let mut rest = &self.bytes[start..];
@@ -59,7 +59,7 @@ impl Answer {
         }
     }
 
-    /// Ready for another.
+    /// Prepares for another answer.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.head = None;

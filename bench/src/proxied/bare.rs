@@ -1,4 +1,4 @@
-//! The floor: a reverse proxy of the same library as mcpmon's, that looks at nothing.
+//! The floor: a reverse proxy on the same library as mcpmon's that inspects nothing.
 
 use std::net::SocketAddr;
 
@@ -12,10 +12,10 @@ use tokio::net::TcpListener;
 
 use super::far_side::runtime;
 
-/// Forwards until it is killed.
+/// Forwards until the process is killed.
 ///
 /// # Errors
-/// Returns an error if it cannot listen.
+/// Returns an error if the proxy cannot listen.
 pub fn serve(listen: SocketAddr, upstream: SocketAddr) -> Result<()> {
     runtime()?.block_on(async {
         let mut tcp = HttpConnector::new();

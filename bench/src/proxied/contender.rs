@@ -1,4 +1,4 @@
-//! A way from a client to the far side: a program that listens.
+//! The ways from a client to the far side, each of which begins at a listening program.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
@@ -9,19 +9,19 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// The longest time until a program listens: some load for a minute.
+/// The longest time until a program listens; some load modules for a minute.
 const START: Duration = Duration::from_secs(120);
-/// The interval between checks whether it does.
+/// The interval between checks whether a program listens.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A way, and where it begins. What was started for it is killed with it.
+/// A way, and the address at which it begins. Its program is killed with this value.
 #[derive(Debug)]
 pub struct Contender<W> {
-    /// The way that is measured.
+    /// The measured way.
     pub way: W,
-    /// The address at which it begins.
+    /// The address at which the way begins.
     pub address: SocketAddr,
-    /// The path to ask.
+    /// The path of requests.
     pub path: &'static str,
     child: Child,
 }
@@ -30,7 +30,7 @@ impl<W> Contender<W> {
     /// Starts a program, and waits until it listens.
     ///
     /// # Errors
-    /// Returns an error if it does not.
+    /// Returns an error if it does not listen in time.
     pub fn start(way: W, address: SocketAddr, path: &'static str, mut command: Command) -> Result<Self> {
         command.stderr(Stdio::null());
         let child = command
@@ -56,15 +56,15 @@ impl<W> Contender<W> {
 
 impl<W> Drop for Contender<W> {
     fn drop(&mut self) {
-        // It was started here; where it ended by itself nothing is left to do.
+        // The program may have ended by itself, which is no error.
         let _ended = self.child.kill().and_then(|()| self.child.wait().map(drop));
     }
 }
 
-/// An address that nobody listens on.
+/// Returns an address on which nothing listens.
 ///
 /// # Errors
-/// Returns an error if there is none.
+/// Returns an error if no port is free.
 pub fn free() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?)

@@ -1,4 +1,4 @@
-//! The far side: answers at once, and says in every event of a stream when it left.
+//! The far side, which answers at once and puts the time of sending into every event of a stream.
 
 use std::{
     net::SocketAddr,
@@ -25,24 +25,24 @@ use tokio::{
 
 use super::{EVENTS, clock, measure::BURST};
 
-/// Time between two events: each is alone on its way.
+/// The time between two events, so that each travels alone.
 const PACE: Duration = Duration::from_millis(1);
-/// The silence of a stream that pauses.
+/// The time for which a stream pauses.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// A question that arrived.
+/// A question that was received.
 #[derive(Debug)]
 pub struct Asked<'r> {
     /// The body.
     pub body: &'r [u8],
 }
 
-/// A reply.
+/// An HTTP reply to a question.
 #[derive(Debug)]
 pub struct Reply {
     /// The status.
     pub status: u16,
-    /// A header field beside the usual ones.
+    /// A header field in addition to the usual ones.
     pub header: Option<(&'static str, &'static str)>,
     /// The body of the reply.
     pub said: Said,
@@ -51,27 +51,27 @@ pub struct Reply {
 /// The body of a reply.
 #[derive(Debug)]
 pub enum Said {
-    /// JSON, whole.
+    /// A whole JSON text.
     Whole(String),
     /// Events, one at a time.
     Events(Script),
-    /// Events at once, then nothing for a while, then the end.
+    /// Events at once, then a pause, then the end.
     Burst(Script),
 }
 
-/// A stream: its beginning, an event that left at a moment, and its end.
+/// A stream: its beginning, an event with the time of sending, and its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
     /// The first part.
     pub beginning: fn() -> String,
-    /// An event.
+    /// An event that is sent at this time.
     pub event: fn(u64) -> String,
     /// The last part.
     pub end: fn() -> String,
 }
 
 impl Reply {
-    /// A usual one.
+    /// Returns a reply with the usual status and header.
     #[must_use]
     pub const fn of(said: Said) -> Self {
         Self {
@@ -84,10 +84,10 @@ impl Reply {
 
 type Answer = Either<Full<Bytes>, Stream>;
 
-/// Answers until it is killed.
+/// Answers until the process is killed.
 ///
 /// # Errors
-/// Returns an error if it cannot listen.
+/// Returns an error if the far side cannot listen.
 pub fn serve(listen: SocketAddr, reply: fn(&Asked<'_>) -> Reply) -> Result<()> {
     runtime()?.block_on(async {
         let listener = TcpListener::bind(listen).await?;
@@ -100,7 +100,7 @@ pub fn serve(listen: SocketAddr, reply: fn(&Asked<'_>) -> Reply) -> Result<()> {
     })
 }
 
-/// As many threads as mcpmon has.
+/// Makes a runtime with as many threads as mcpmon's.
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -137,7 +137,7 @@ struct Stream {
     script: Script,
     ticks: Interval,
     sent: u32,
-    /// The pause; `None` if all events come at once.
+    /// The pause; `None` if the stream does not pause.
     silence: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Clients with a clock.
+//! Clients that measure the time of requests.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -17,13 +17,13 @@ use super::{
 };
 use crate::median;
 
-/// Requests before anything is measured.
+/// The number of requests before the measurement.
 const WARM_UP: u32 = 50;
-/// Connections at a time.
+/// The number of parallel connections.
 const AT_ONCE: u32 = 32;
-/// Events of a stream that stops after them.
+/// The number of events of a stream that pauses after them.
 pub(super) const BURST: u32 = 20;
-/// The wait for bytes that a paused stream may still bring; shorter than the pause.
+/// The time that a client waits for late bytes of a paused stream; shorter than the pause.
 const LATE: Duration = Duration::from_millis(150);
 
 /// A request that is sent repeatedly, and its destination.
@@ -35,20 +35,20 @@ pub struct Request {
     pub bytes: Vec<u8>,
 }
 
-/// The body of one answer.
+/// Sends a request, and returns the body of the answer.
 ///
 /// # Errors
-/// Returns an error if there is none.
+/// Returns an error if there is no answer.
 pub fn ask(request: &Request) -> Result<Vec<u8>> {
     let mut connection = Connection::new(request)?;
     connection.ask()?;
     connection.answer.body()
 }
 
-/// The median of so many requests, one after another, nanoseconds.
+/// Returns the median time of `count` requests, one after another, in nanoseconds.
 ///
 /// # Errors
-/// Returns an error if one is not answered.
+/// Returns an error if a request is not answered.
 pub fn typical(request: &Request, count: u32) -> Result<f64> {
     let mut connection = Connection::new(request)?;
     for _ in 0..WARM_UP {
@@ -62,10 +62,10 @@ pub fn typical(request: &Request, count: u32) -> Result<f64> {
     Ok(median(&took.collect::<Result<Vec<_>>>()?))
 }
 
-/// Requests in a second, over 32 connections at a time, each of which asks so often.
+/// Returns the number of requests per second over 32 parallel connections, each of which sends `each` requests.
 ///
 /// # Errors
-/// Returns an error if one is not answered.
+/// Returns an error if a request is not answered.
 pub fn rate(request: &Request, each: u32) -> Result<f64> {
     let barrier = Barrier::new(AT_ONCE as usize + 1);
     thread::scope(|scope| {
@@ -88,7 +88,7 @@ pub fn rate(request: &Request, each: u32) -> Result<f64> {
     })
 }
 
-/// Measures a stream: the time to its first event, and the time each event takes from the far side to here,
+/// Measures a stream. Returns the time to the first event, and the time of each event from the far side to here, in
 /// nanoseconds.
 ///
 /// # Errors
@@ -116,8 +116,8 @@ pub fn stream(request: &Request) -> Result<(f64, Vec<f64>)> {
     Ok((first.context("no event")?, events))
 }
 
-/// Returns the number of bytes that left and have not arrived while the far side is silent; `length` is that
-/// of one event.
+/// Returns the number of bytes that left and have not arrived while the far side is silent; `length` is the length of
+/// one event.
 ///
 /// # Errors
 ///
@@ -145,14 +145,14 @@ pub fn held(request: &Request, length: usize) -> Result<f64> {
     Ok(f64::from(BURST.saturating_sub(events)) * length as f64)
 }
 
-/// The first moment that is told of, and where it ends.
+/// Returns the first time stamp, and the position after it.
 fn left(bytes: &[u8]) -> Option<(u64, usize)> {
     let start = position(bytes, STAMP.as_bytes())? + STAMP.len();
     let digits = std::str::from_utf8(bytes.get(start..start + DIGITS)?).ok()?;
     Some((digits.parse().ok()?, start + DIGITS))
 }
 
-/// A connection on which the same is asked again and again.
+/// A connection over which the same request is sent repeatedly.
 struct Connection<'r> {
     stream: TcpStream,
     request: &'r Request,
@@ -176,7 +176,7 @@ impl<'r> Connection<'r> {
         self.exchange(|_| Ok(()))
     }
 
-    /// Asks, and tells of all that came after every read.
+    /// Sends the request, and calls `came` with everything received after every read.
     fn exchange(&mut self, mut came: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.answer.clear();
         self.stream.write_all(&self.request.bytes)?;

@@ -1,5 +1,4 @@
-//! Measurement of the ways between an HTTP client and its far side: the far side, the floor, the ways, and
-//! the clients.
+//! Measurement of the ways between an HTTP client and the far side: the far side, the floor, the ways, and the clients.
 
 mod answer;
 mod bare;
@@ -17,14 +16,14 @@ pub use measure::{Request, ask, held, rate, stream, typical};
 pub use round::{measure, streams};
 pub use side::Side;
 
-/// Events of a stream that say when they left.
+/// The number of events of a stream that carry a time stamp.
 pub const EVENTS: u32 = 200;
-/// The text in front of the time at which an event left.
+/// The text in front of an event's time stamp.
 const STAMP: &str = "left at ";
-/// Digits of that moment.
+/// The number of digits of the time stamp.
 const DIGITS: usize = 20;
 
-/// Words that say when an event left.
+/// Returns the text with an event's time stamp.
 #[must_use]
 pub fn stamp(moment: u64) -> String {
     format!("{STAMP}{moment:0DIGITS$}")

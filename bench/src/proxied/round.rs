@@ -1,4 +1,4 @@
-//! One round: every contender, one after another, with the same work.
+//! One round: every contender does the same work, one after another.
 
 use anyhow::{Context as _, Result};
 
@@ -8,13 +8,13 @@ use crate::{
     report::{Round, Way},
 };
 
-/// Streams of a round.
+/// The number of streams of a round.
 const STREAMS: u32 = 5;
 
-/// Has `take` measure every contender once, each round beginning with another.
+/// Calls `take` for every contender once. Each round begins with another contender.
 ///
 /// # Errors
-/// Returns an error if one cannot be measured.
+/// Returns an error if a contender cannot be measured.
 pub fn measure<W: Way, T>(
     contenders: &[Contender<W>],
     number: u32,
@@ -32,12 +32,12 @@ pub fn measure<W: Way, T>(
         .collect()
 }
 
-/// Measures the time to the first bytes of a stream, and the time of each event, nanoseconds: the medians of
-/// some streams.
+/// Returns the time to the first bytes of a stream, and the time of each event, in nanoseconds: the medians of some
+/// streams.
 ///
 /// # Errors
 ///
-/// Returns an error if one does not come through.
+/// Returns an error if a stream does not come through.
 pub fn streams(request: &Request) -> Result<(f64, f64)> {
     let streams = (0..STREAMS).map(|_| stream(request));
     let (first, events): (Vec<f64>, Vec<Vec<f64>>) = streams.collect::<Result<Vec<_>>>()?.into_iter().unzip();

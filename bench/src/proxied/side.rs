@@ -1,4 +1,4 @@
-//! Programs of the benchmark's own that run beside a measured proxy.
+//! Programs of the benchmark that run beside a measured proxy.
 
 use std::net::SocketAddr;
 
@@ -24,10 +24,10 @@ pub enum Side {
 }
 
 impl Side {
-    /// Serves without an end; the far side answers with `reply`.
+    /// Serves until the process is killed. The far side answers with `reply`.
     ///
     /// # Errors
-    /// Returns an error if it cannot listen.
+    /// Returns an error if the program cannot listen.
     pub fn serve(self, reply: fn(&Asked<'_>) -> Reply) -> Result<()> {
         match self {
             Self::Upstream { listen } => serve(listen, reply),

@@ -15,12 +15,13 @@ use serde::Serialize;
 
 use crate::{Options, daemon::Daemon, strict};
 
-/// The default policy with a rate and a burst that no run reaches: calls are counted, and none is refused or told of,
-/// though here they come as fast as they can. A daemon has no proxy: the port of another one may be in use.
+/// The default policy with a rate and a burst that no run reaches: calls are counted, and none is refused or reported,
+/// although they come as fast as possible here. The daemon's proxy is disabled, because the port may be in use by
+/// another daemon.
 pub(crate) const MCPMON_POLICY: &str = "version: 1\nproxy: {mode: disabled}\nmcp: {rate_limits: {default_rpm: 1000000000, default_burst: 1000000000}, cross_server: {burst: {max_calls: 1000000000}}}\n";
 /// A socket path on which no daemon listens.
 pub(crate) const NO_DAEMON: &str = "no-daemon";
-/// Policies under which the others let everything through, as mcpmon's lets this through.
+/// Policies under which the other programs allow everything, as mcpmon's policy does here.
 const KVLAR_POLICY: &str = "name: bench\ndescription: lets everything through\nversion: \"1.0\"\nrules:\n  - id: allow-all\n    description: everything\n    match_on: {}\n    effect:\n      type: allow\n";
 const ASSAY_POLICY: &str = "version: \"1.0\"\nname: bench\ntools:\n  allow: [\"report\"]\n";
 
@@ -28,7 +29,7 @@ const ASSAY_POLICY: &str = "version: \"1.0\"\nname: bench\ntools:\n  allow: [\"r
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Way {
-    /// Nothing between them.
+    /// A direct connection.
     Direct,
     /// One thread that polls.
     Relay,
@@ -40,11 +41,11 @@ pub(crate) enum Way {
     Strict,
     /// mcpmon, beside another server of the session: calls are counted in the store.
     Beside,
-    /// The same where a daemon counts them.
+    /// mcpmon, beside another server of the session: calls are counted in the daemon.
     BesideDaemon,
-    /// kvlar, which looks at calls.
+    /// kvlar, which inspects calls.
     Kvlar,
-    /// Assay, which looks at calls.
+    /// Assay, which inspects calls.
     Assay,
 }
 
@@ -53,18 +54,18 @@ impl report::Way for Way {
     const MCPMON: Self = Self::Mcpmon;
 }
 
-/// A way, and how it is taken.
+/// A way, and the command that starts it.
 #[derive(Debug)]
 pub(crate) struct Contender<'s> {
     pub(crate) way: Way,
     command: Vec<String>,
-    /// Another server of the session, through mcpmon too.
+    /// The command of another server of the session, through mcpmon too.
     beside: Option<Vec<String>>,
     site: &'s Site,
 }
 
 impl<'s> Contender<'s> {
-    /// All that can be had, the floors first.
+    /// Returns all contenders that are available, the floors first.
     pub(crate) fn all(options: &Options, daemon: Option<&Daemon>, site: &'s Site) -> Result<Vec<Self>> {
         let bench = env::current_exe()?.display().to_string();
         let shown = |path: &Path| path.display().to_string();
@@ -115,12 +116,12 @@ impl<'s> Contender<'s> {
         Ok(ways.into_iter().map(contender).collect())
     }
 
-    /// Starts the server.
+    /// Returns the command that starts the server.
     pub(crate) fn command(&self) -> Command {
         self.starting(&self.command)
     }
 
-    /// Starts the server that is beside it in the session.
+    /// Returns the command that starts the other server of the session.
     pub(crate) fn beside(&self) -> Option<Command> {
         self.beside.as_ref().map(|words| self.starting(words))
     }
@@ -132,7 +133,7 @@ impl<'s> Contender<'s> {
     }
 }
 
-/// A wrapper that is measured.
+/// A measured wrapper.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wrapper<'w> {
     pub(crate) mcpmon: &'w str,
@@ -141,7 +142,7 @@ pub(crate) struct Wrapper<'w> {
 }
 
 impl Wrapper<'_> {
-    /// Returns the words in front of the server's command; a daemon may listen at `socket`.
+    /// Returns the words in front of the server's command. A daemon may listen at `socket`.
     pub(crate) fn before(&self, server: &str, socket: &str) -> Vec<String> {
         let policy = self.policy.display().to_string();
         words(&[

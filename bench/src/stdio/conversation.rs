@@ -1,4 +1,4 @@
-//! A client: starts what is to be measured, and talks through it to the far side.
+//! A client that starts a contender, and talks through it to the far side.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -8,9 +8,9 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Length of a request, without what its numbers take.
+/// The length of a request, without its numbers.
 const REQUEST: usize = 300;
-/// The length to which an unexpected answer is shown.
+/// The length up to which an unexpected answer is shown.
 const SHOWN: usize = 500;
 
 /// A conversation through one contender.
@@ -24,7 +24,7 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    /// Starts it and says hello; how long both took, nanoseconds.
+    /// Starts a contender and makes the handshake. Returns the time of both, in nanoseconds.
     pub(crate) fn start(command: &mut Command) -> Result<(Self, f64)> {
         let started = Instant::now();
         let mut child = command
@@ -53,12 +53,12 @@ impl Conversation {
         Ok((conversation, took))
     }
 
-    /// The process that was started.
+    /// Returns the process that was started.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// One call that is answered with this many bytes of text; how long it took, nanoseconds.
+    /// Makes one call that is answered with this many bytes of text, and returns its time in nanoseconds.
     pub(crate) fn call(&mut self, bytes: usize) -> Result<f64> {
         self.id += 1;
         let request = format!(
@@ -77,7 +77,7 @@ impl Conversation {
         Ok(took)
     }
 
-    /// A stream of this many lines of 1 KB; how long each took, nanoseconds.
+    /// Receives a stream of this many lines of 1 KB, and returns the time of each in nanoseconds.
     pub(crate) fn stream(&mut self, lines: u32) -> Result<f64> {
         let started = Instant::now();
         self.id += 1;
@@ -92,7 +92,7 @@ impl Conversation {
         Ok(nanoseconds(started) / f64::from(lines))
     }
 
-    /// Closes the pipe and waits for the end.
+    /// Closes the pipe and waits for the end of the process.
     pub(crate) fn end(mut self) -> Result<()> {
         self.stdin = None;
         self.child.wait()?;

@@ -1,4 +1,4 @@
-//! A daemon beside the wrappers, where there may be one.
+//! A daemon beside the wrappers, if one can run.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,23 +15,24 @@ use nix::{
 };
 use serde_json::Value;
 
-/// The longest time until it answers, and the interval between attempts.
+/// The longest time until the daemon answers.
 const UP: Duration = Duration::from_secs(60);
-/// The directory for what stays in the kernel after it.
+/// The directory for kernel objects that outlive the daemon.
 const BPFFS: &str = "/sys/fs/bpf/mcpmon-bench";
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A running daemon, ended with this.
+/// A running daemon; it is ended with this value.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     child: Child,
     socket: PathBuf,
-    /// The program that it is.
+    /// The daemon's program.
     mcpmon: PathBuf,
 }
 
 impl Daemon {
-    /// Starts one with this policy and waits until it has tested itself; `None`, with the reason said, without root.
+    /// Starts a daemon with this policy and waits until its self-test is done. Returns `None`, and says why, without
+    /// root.
     #[expect(clippy::print_stderr, reason = "what is left out is said")]
     pub(crate) fn start(mcpmon: &Path, policy: &str, site: &Site) -> Result<Option<Self>> {
         if !geteuid().is_root() {
@@ -60,7 +61,7 @@ impl Daemon {
         Ok(Some(daemon))
     }
 
-    /// Returns its control socket.
+    /// Returns the daemon's control socket.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
@@ -96,7 +97,7 @@ impl Drop for Daemon {
             let _gone = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
         let _status = self.child.wait();
-        // Its programs stay in the kernel otherwise.
+        // The kernel programs stay attached otherwise.
         let mut detach = Command::new(&self.mcpmon);
         let _left = detach
             .args(["detach", "--bpffs", BPFFS])

@@ -1,5 +1,5 @@
-//! The far side: an MCP server with one tool, which answers with as much text as it is asked for, and can send a
-//! stream of notifications.
+//! The far side: an MCP server with one tool, which answers with as much text as a call asks for, and can send a stream
+//! of notifications.
 
 use std::{
     fs::File,
@@ -10,14 +10,14 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-/// Words of ordinary text: what a scanner has to go through and finds nothing in.
+/// Ordinary text, which a scanner has to read and in which it finds nothing.
 const TEXT: &str =
     "The quarterly report lists twelve offices, their opening hours and the number of visitors. ";
 
 /// Answers until the end of standard input.
 pub(crate) fn serve() -> Result<()> {
     let mut input = BufReader::with_capacity(1 << 16, io::stdin().lock());
-    // `Stdout` looks for line ends in everything it is given.
+    // `Stdout` would search everything for line ends.
     let mut output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let (mut line, mut text) = (String::new(), String::new());
     while input.read_line(&mut line)? > 0 {
@@ -28,7 +28,7 @@ pub(crate) fn serve() -> Result<()> {
 }
 
 fn answer(line: &str, text: &mut String, output: &mut impl Write) -> Result<()> {
-    // The shape of calls is known, so that the far side costs as little as it can.
+    // The form of calls is known, so that the far side costs as little as possible.
     if let Some((id, bytes)) = call(line) {
         fill(text, bytes);
         let mut message = String::with_capacity(bytes + 128);
@@ -64,7 +64,7 @@ fn answer(line: &str, text: &mut String, output: &mut impl Write) -> Result<()> 
     Ok(output.write_all(format!("{message}\n").as_bytes())?)
 }
 
-/// Id and length of a call as [`super::conversation`] writes it.
+/// Returns id and length of a call as [`super::conversation`] writes it.
 fn call(line: &str) -> Option<(&str, usize)> {
     let rest = line.strip_prefix(r#"{"jsonrpc":"2.0","id":"#)?;
     let (id, rest) = rest.split_once(',')?;
@@ -73,7 +73,7 @@ fn call(line: &str) -> Option<(&str, usize)> {
     Some((id, rest.split_once(',')?.0.parse().ok()?))
 }
 
-/// As many lines of 1 KB as are asked for, several in each write.
+/// Sends as many lines of 1 KB as the request asks for, several in each write.
 fn stream(parameters: &Value, text: &mut String, output: &mut impl Write) -> Result<()> {
     let lines = parameters["lines"].as_u64().context("how many lines")?;
     fill(text, 900);

@@ -1,4 +1,4 @@
-//! Floors: the least that anything between a client and a server costs.
+//! Floors: programs that show the minimum cost of anything between a client and a server.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -25,7 +25,7 @@ fn start(command: &[String]) -> Result<Child> {
     child.with_context(|| format!("cannot start {program}"))
 }
 
-/// One thread, poll over both directions.
+/// Relays in one thread, which polls both directions.
 pub(crate) fn relay(command: &[String]) -> Result<ExitCode> {
     let mut child = start(command)?;
     let mut to_server = child.stdin.take();
@@ -53,7 +53,7 @@ pub(crate) fn relay(command: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns whether there was something to pass on.
+/// Passes on the available bytes, and returns whether there were any.
 fn pass(from: BorrowedFd<'_>, to: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<bool> {
     let count = read(from, buffer)?;
     let mut rest = &buffer[..count];
@@ -64,7 +64,7 @@ fn pass(from: BorrowedFd<'_>, to: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<b
     Ok(count > 0)
 }
 
-/// A thread for each direction.
+/// Relays with a thread for each direction.
 pub(crate) fn threads(command: &[String]) -> Result<ExitCode> {
     let mut child = start(command)?;
     let mut to_server = child.stdin.take().context("a pipe")?;

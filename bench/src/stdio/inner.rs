@@ -1,5 +1,5 @@
-//! The cost of a message inside mcpmon: an event is queued for recording, the number of changes is read, and
-//! a list is recognised.
+//! The cost of a message inside mcpmon: queueing an event for recording, reading the generation number, and recognising
+//! an unchanged list.
 
 use std::{
     hint::black_box,
@@ -14,25 +14,25 @@ use mcpmon_store::{Generation, Recorder, RecorderSettings};
 
 use crate::listing;
 
-/// Times each is measured.
+/// The number of measurements of each.
 const BLOCKS: u32 = 51;
-/// Events of one measurement: fewer than one batch, as between two looks of the writer.
+/// The number of events of one measurement: fewer than one batch, as between two polls of the writer.
 const EVENTS: u32 = 200;
-/// Reads of one measurement.
+/// The number of reads of one measurement.
 const READS: u32 = 100_000;
-/// Longer than the writer takes.
+/// A pause longer than the writer takes.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Nanoseconds each took, by measurement, where nothing else is said.
+/// The time of each measurement, in nanoseconds unless stated otherwise.
 #[derive(Debug, Default)]
 pub(crate) struct Inner {
     pub(crate) push: Vec<f64>,
     pub(crate) generation: Vec<f64>,
-    /// Microseconds: a list that is what it was.
+    /// The time for an unchanged list, in microseconds.
     pub(crate) listing: Vec<f64>,
 }
 
-/// Measures with a store of its own.
+/// Measures with a separate store.
 pub(crate) fn measure(site: &Site) -> Result<Inner> {
     let settings = RecorderSettings::new(site.path("inner.db"));
     let generation = settings.location.generation().to_owned();

@@ -1,5 +1,4 @@
-//! The cost of an unchanged list: inside mcpmon, from the bytes read to the bytes forwarded, with a judge and
-//! a store.
+//! The cost of an unchanged list inside mcpmon, from the bytes read to the bytes forwarded, with a judge and a store.
 
 use std::{fmt::Write as _, time::Instant};
 
@@ -13,12 +12,12 @@ use mcpmon_protocol::{
 };
 use mcpmon_session::{Options, Session};
 
-/// Times it is listed.
+/// The number of listings.
 const TIMES: u32 = 201;
-/// Length of the list, bytes.
+/// The length of the list in bytes.
 const LENGTH: usize = 74_000;
 
-/// Microseconds each took but the first, of a list of 74 KB.
+/// Returns the microseconds of each listing except the first, for a list of 74 KB.
 pub(crate) fn measure(site: &Site) -> Result<Vec<f64>> {
     let identity = PinKey {
         server: ServerId::new("bench")?,
@@ -76,7 +75,7 @@ pub(crate) fn measure(site: &Site) -> Result<Vec<f64>> {
     took.get(1..).map(<[f64]>::to_vec).context("several lists")
 }
 
-/// Tools as servers describe them.
+/// Returns tools in the form that servers list.
 fn tools() -> Result<String> {
     let mut tools = String::new();
     for number in 0.. {

@@ -1,5 +1,5 @@
-//! The cost that a wrapper adds to an MCP server's pipes: a client and an echo server with nothing between
-//! them, with plain relays, with mcpmon and with others, interleaved in every round.
+//! The cost that a wrapper adds to an MCP server's pipes: a client and an echo server with a direct connection, with
+//! plain relays, with mcpmon and with other programs, interleaved in every round.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,18 +1,18 @@
-//! Memory of a wrapper: of every process between the client and the far side.
+//! The memory of a wrapper, which is the memory of every process between the client and the far side.
 
 use std::fs;
 
 use anyhow::{Context as _, Result};
 
-/// Resident and proportional set, KiB.
+/// Resident and proportional set size, in KiB.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) resident: f64,
-    /// Shared pages divided among those that share them.
+    /// The proportional set size, in which shared pages are divided among the processes that share them.
     pub(crate) proportional: f64,
 }
 
-/// Memory of `pid` and its descendants, without those that run the command of the far side.
+/// Returns the memory of `pid` and its descendants, except those that run the command of the far side.
 pub(crate) fn between(pid: u32) -> Result<Memory> {
     let arguments = fs::read(format!("/proc/{pid}/cmdline"))?;
     if arguments.ends_with(b"\0echo\0") && !arguments.windows(4).any(|word| word == b"\0--\0") {

@@ -1,4 +1,4 @@
-//! From rounds to ratios, and how they are shown.
+//! The report: ratios computed from rounds, and their table.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -23,7 +23,7 @@ pub(crate) struct Report {
     rows: Rows,
 }
 
-/// Medians of one way. What is added is the difference from nothing between them, within each round.
+/// Medians of one way. Added time is the difference from the direct connection, within each round.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Medians {
     added_start_us: f64,
@@ -36,7 +36,7 @@ struct Medians {
     growth: f64,
 }
 
-/// Of one round.
+/// A promise about the values of one round.
 type Promise = report::Promise<Way, Taken>;
 
 const PROMISES: [Promise; 13] = [
@@ -87,7 +87,7 @@ fn strict(scene: &Scene<'_, Way, Taken>, what: fn(&Taken) -> f64) -> f64 {
     scene.added(Way::Strict, what) / scene.added(Way::Relay, what)
 }
 
-/// Microseconds that a call takes longer where another server is in the session.
+/// Returns the microseconds by which a call is slower if another server is in the session.
 fn beside(scene: &Scene<'_, Way, Taken>, way: Way) -> f64 {
     (scene.taken(way, |taken| taken.small) - scene.taken(Way::Mcpmon, |taken| taken.small)) / 1e3
 }
@@ -101,7 +101,7 @@ impl Report {
             growth_of(Way::Relay),
             growth_of(Way::Direct),
         ) {
-            // A machine that gets slower meanwhile slows a relay down as well.
+            // A machine that gets slower meanwhile slows down a relay as well.
             let ratio = own / relay;
             let noise = (direct - 1.0).abs();
             let interval = Interval {

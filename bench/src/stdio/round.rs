@@ -1,4 +1,4 @@
-//! One round: every contender, one after another, with the same work.
+//! One round: every contender does the same work, one after another.
 
 use std::{
     collections::BTreeMap,
@@ -15,33 +15,33 @@ use crate::{
     memory,
 };
 
-/// Calls before anything is measured.
+/// The number of calls before the measurement.
 const WARM_UP: u32 = 50;
 /// The age of a conversation when its memory is measured, so that memory needed only at the start can be
 /// released.
 const SETTLED: Duration = Duration::from_millis(1500);
-/// Lines of a stream.
+/// The number of lines of a stream.
 const LINES: u32 = 32 * 256;
-/// Calls of a long conversation, and how many at its beginning and end are compared.
+/// The number of calls of a long conversation, and the number of calls at its beginning and end that are compared.
 const LONG: usize = 10_000;
 const PART: usize = 500;
 
-/// The times of one contender, nanoseconds; medians within the round.
+/// The times of one contender in nanoseconds: medians within the round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) start: f64,
     pub(crate) small: f64,
     pub(crate) medium: f64,
     pub(crate) large: f64,
-    /// For each line.
+    /// The time of each line.
     pub(crate) stream: f64,
-    /// KiB.
+    /// The resident set size in KiB.
     pub(crate) resident: f64,
-    /// KiB.
+    /// The proportional set size in KiB.
     pub(crate) proportional: f64,
 }
 
-/// A round: what each contender took.
+/// A round, with the values of each contender.
 pub(crate) type Round = report::Round<Way, Taken>;
 
 /// Measures every contender once.
@@ -78,7 +78,7 @@ fn take(contender: &Contender<'_>, calls: u32) -> Result<Taken> {
     Ok(taken)
 }
 
-/// The other server of the session, which was called once.
+/// Starts the other server of the session, and calls it once.
 fn other(contender: &Contender<'_>) -> Result<Option<Conversation>> {
     let Some(mut command) = contender.beside() else {
         return Ok(None);
@@ -88,13 +88,13 @@ fn other(contender: &Contender<'_>) -> Result<Option<Conversation>> {
     Ok(Some(conversation))
 }
 
-/// The median of so many calls that are answered with so many bytes.
+/// Returns the median time of `count` calls that are answered with `bytes` bytes.
 fn typical(conversation: &mut Conversation, count: u32, bytes: usize) -> Result<f64> {
     let took = (0..count).map(|_| conversation.call(bytes));
     Ok(median(&took.collect::<Result<Vec<_>>>()?))
 }
 
-/// By how much calls get slower from the beginning to the end of a long conversation, as a ratio.
+/// Returns the factor by which calls get slower from the beginning to the end of a long conversation.
 pub(crate) fn growth(contenders: &[Contender<'_>]) -> Result<BTreeMap<Way, f64>> {
     let of = |contender: &Contender<'_>| {
         let (mut conversation, _) = Conversation::start(&mut contender.command())?;

@@ -1,4 +1,4 @@
-//! The strict policy that is shipped, for a host on which the far side is known and approved.
+//! The shipped strict policy, on a host on which the far side is known and approved.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,7 +27,7 @@ const FILLED_IN: [(&str, &str); 4] = [
     ("default_rpm: 100\n", "default_rpm: 1000000000\n"),
     ("default_burst: 10\n", "default_burst: 1000000000\n"),
 ];
-/// The store that knows what is approved.
+/// The store with the approvals.
 const STORE: &str = "strict.db";
 /// The longest time for pinning, and the interval between checks.
 const PINNED: Duration = Duration::from_secs(30);
@@ -37,7 +37,8 @@ const SERVERS: &str = "\nmcp:\n";
 /// The setting that requires approval before use, and its opposite.
 const APPROVAL: (&str, &str) = ("auto_trust_first: false", "auto_trust_first: true");
 
-/// The command of a wrapper with this policy, up to the server's; what the server is and offers is pinned.
+/// Returns the command of a wrapper with this policy, up to the server's command. The server's files and tools are
+/// pinned.
 pub(crate) fn wrapper(mcpmon: &str, site: &Site, server: &[String]) -> Result<Vec<String>> {
     let (program, arguments) = server.split_first().context("a server")?;
     let declared =
@@ -60,8 +61,8 @@ pub(crate) fn wrapper(mcpmon: &str, site: &Site, server: &[String]) -> Result<Ve
     Ok(before(&policy))
 }
 
-/// A conversation in which everything is seen first, and so pinned. It lasts until the server's file is, which is
-/// read meanwhile.
+/// Runs a conversation in which everything is seen for the first time and therefore pinned. It lasts until the server's
+/// file is pinned, which is hashed meanwhile.
 fn approve(command: &[String], site: &Site) -> Result<()> {
     let (program, arguments) = command.split_first().context("a command")?;
     let program = PathBuf::from(program);

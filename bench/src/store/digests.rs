@@ -1,4 +1,4 @@
-//! Digests of files: one that is not known, one that is, and plain SHA-256 of the same bytes.
+//! Digests of files: an unknown file, a known file, and plain SHA-256 of the same bytes.
 
 use std::{
     fs::{self, File},
@@ -15,16 +15,16 @@ use sha2::{Digest as _, Sha256};
 
 use super::seconds;
 
-/// As large as the executable of an agent.
+/// The length of the file, which is that of an agent's executable.
 const LENGTH: usize = 100 << 20;
-/// Bytes that the floor reads at a time.
+/// The number of bytes that the floor reads at a time.
 const BUFFER: usize = 128 << 10;
-/// Look-ups of one measurement.
+/// The number of look-ups of one measurement.
 const LOOK_UPS: u32 = 200;
-/// A file younger than this is hashed anew each time.
+/// The age below which a file is hashed anew each time.
 const SETTLED: Duration = Duration::from_millis(50);
 
-/// A file, and who knows its digest.
+/// A file, and a hasher that knows its digest.
 pub(crate) struct Digests {
     root: Root,
     path: PathBuf,
@@ -51,7 +51,7 @@ impl Digests {
         Ok(digests)
     }
 
-    /// Seconds that plain SHA-256 takes.
+    /// Returns the seconds that plain SHA-256 takes.
     pub(crate) fn plain(&mut self) -> Result<f64> {
         seconds(|| {
             let mut file = File::open(&self.path)?;
@@ -68,7 +68,7 @@ impl Digests {
         })
     }
 
-    /// Seconds that a hasher takes that does not know the file.
+    /// Returns the seconds that a hasher takes for an unknown file.
     pub(crate) fn cold(&self) -> Result<f64> {
         let mut hasher = FileHasher::default();
         seconds(|| {
@@ -77,7 +77,7 @@ impl Digests {
         })
     }
 
-    /// Microseconds that one takes that does, finding the file included.
+    /// Returns the microseconds that a hasher takes for a known file, including the look-up of the file.
     pub(crate) fn warm(&mut self) -> Result<f64> {
         let took = (0..LOOK_UPS).map(|_| {
             seconds(|| {

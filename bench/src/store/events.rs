@@ -1,4 +1,4 @@
-//! Events in batches: by mcpmon's store, and by plain SQLite with two indexes.
+//! Events in batches, written by mcpmon's store and by plain SQLite with two indexes.
 
 use anyhow::Result;
 use mcpmon_bench::{sample, site::Site};
@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use super::seconds;
 
-/// Events of one transaction.
+/// The number of events of one transaction.
 const BATCH: u32 = 100;
-/// Transactions of one measurement.
+/// The number of transactions of one measurement.
 const BATCHES: u32 = 50;
 
-/// The floor: what an event is, and two indexes.
+/// The floor: a table with the fields of an event, and two indexes.
 const SCHEMA: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = NORMAL;
@@ -36,7 +36,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Two empty stores.
+    /// Opens two empty stores.
     pub(crate) fn open(site: &Site) -> Result<Self> {
         let plain = Connection::open(site.path("plain.db"))?;
         plain.execute_batch(SCHEMA)?;
@@ -47,7 +47,7 @@ impl Events {
         })
     }
 
-    /// Nanoseconds that plain SQLite takes for an event.
+    /// Returns the nanoseconds that plain SQLite takes for an event.
     pub(crate) fn plain(&mut self) -> Result<f64> {
         let batches: Vec<Vec<StoredEvent>> = self
             .batches()?
@@ -80,7 +80,7 @@ impl Events {
         Ok(each(took))
     }
 
-    /// Nanoseconds that the store takes for the same, from what was handed over to what is committed.
+    /// Returns the nanoseconds that the store takes for an event, from receiving it to the commit.
     pub(crate) fn recorded(&mut self) -> Result<f64> {
         let batches = self.batches()?;
         let took = seconds(|| {
@@ -99,7 +99,7 @@ impl Events {
             .collect()
     }
 
-    /// The next one.
+    /// Returns the next event.
     fn event(&mut self) -> Result<(Uuid, Event)> {
         self.next += 1;
         let at = Timestamp(1_790_000_000_000_000_000 + i64::from(self.next) * 1000);

@@ -1,4 +1,4 @@
-//! Listings of a store with a million events: how long each filter takes, and the memory that whole listings take.
+//! Listings of a store with a million events: the time of each filter, and the memory of whole listings.
 
 use std::{
     fs,
@@ -18,18 +18,18 @@ use mcpmon_store::{Access, Store, StoredEvent};
 
 use super::seconds;
 
-/// Events of the store.
+/// The number of events in the store.
 const EVENTS: u32 = 1_000_000;
-/// Events of one transaction.
+/// The number of events of one transaction.
 const BATCH: u32 = 10_000;
-/// Time from one event to the next, nanoseconds: three days altogether.
+/// The time from one event to the next, in nanoseconds: three days altogether.
 const APART: i64 = 250_000_000;
 const START: i64 = 1_790_000_000_000_000_000;
 /// The interval at which the memory of a listing is sampled.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Each filter that a listing has, with a value that many events have, few, or none. A server with many connections
-/// has few calls.
+/// Each filter of a listing, with values that many events have, few, or none. A server with many connections has few
+/// calls.
 const FILTERS: [(&str, &[&str]); 2] = [
     (
         "events",
@@ -80,13 +80,13 @@ const FILTERS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// The store, and who lists what is in it.
+/// The store, and the program that lists its content.
 pub(crate) struct Listings {
     mcpmon: PathBuf,
     store: PathBuf,
 }
 
-/// Seconds that the slowest filter of each listing took.
+/// The time of the slowest filter of each listing, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slowest {
     pub(crate) events: f64,
@@ -108,7 +108,7 @@ impl Listings {
         })
     }
 
-    /// Lists by each filter.
+    /// Lists with each filter, and returns the slowest times.
     pub(crate) fn by_filters(&self) -> Result<Slowest> {
         let [events, calls] = FILTERS.map(|(listing, filters)| -> Result<f64> {
             let mut slowest = 0.0_f64;
@@ -133,7 +133,7 @@ impl Listings {
         })
     }
 
-    /// Megabytes that a whole listing takes at most.
+    /// Returns the peak memory of a whole listing, in megabytes.
     pub(crate) fn memory(&self, listing: &str) -> Result<f64> {
         let mut child = self
             .list(listing, "1000000")
@@ -158,7 +158,7 @@ impl Listings {
     }
 }
 
-/// The most memory that a process had so far, megabytes.
+/// Returns the peak memory of a process so far, in megabytes.
 fn high_water(child: &Child) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id()))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -184,7 +184,8 @@ fn stored(number: u32) -> Result<StoredEvent> {
     Ok(StoredEvent::new(id.into_uuid(), "bench", event(number, at)?))
 }
 
-/// Calls and their answers, some of them judged, and connections: an eighth of all are a server's that is seldom called.
+/// Returns an event: a call, an answer, some of them judged, or a connection. One eighth of all events are of a server
+/// that is rarely called.
 fn event(number: u32, at: Timestamp) -> Result<Event> {
     let call = number / 2;
     let request = RequestId::Number((call % 1000).to_string().into());

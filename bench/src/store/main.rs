@@ -1,5 +1,5 @@
-//! The costs of recording, listing and hashing: events in batches against plain SQLite, digests against plain SHA-256,
-//! listings of a million events against the clock, interleaved in every round.
+//! The costs of recording, listing and hashing: events in batches compared with plain SQLite, digests compared with
+//! plain SHA-256, and listings of a million events, interleaved in every round.
 
 #![expect(
     clippy::disallowed_methods,
@@ -37,22 +37,22 @@ struct Options {
 /// The times of one round.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
-    /// An event by plain SQLite, nanoseconds.
+    /// The time of an event with plain SQLite, in nanoseconds.
     plain: f64,
-    /// An event by mcpmon's store, nanoseconds.
+    /// The time of an event with mcpmon's store, in nanoseconds.
     recorded: f64,
-    /// A large file by plain SHA-256, seconds.
+    /// The time of a large file with plain SHA-256, in seconds.
     digest: f64,
-    /// A large file that is not known, seconds.
+    /// The time of a large file whose digest is not known, in seconds.
     cold: f64,
-    /// A file that is known, microseconds.
+    /// The time of a file whose digest is known, in microseconds.
     warm: f64,
-    /// A listing of events by one filter, and one of calls, of a million events, seconds: the slowest.
+    /// The time of the slowest filter for a listing of events, and of calls, out of a million events, in seconds.
     listed_events: f64,
     listed_calls: f64,
 }
 
-/// Megabytes that listings of a million events take.
+/// Megabytes of memory for listings of a million events.
 #[derive(Clone, Copy, Debug)]
 struct ListingMemory {
     events: f64,
@@ -86,7 +86,7 @@ fn main() -> Result<ExitCode> {
     options.output.finish(&Report::new(&rounds, memory))
 }
 
-/// Seconds that `work` took.
+/// Returns the seconds that `work` takes.
 fn seconds(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     let started = Instant::now();
     work()?;

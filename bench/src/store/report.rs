@@ -1,4 +1,4 @@
-//! Figures from rounds, and how they are shown.
+//! The report: figures computed from rounds, and their table.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ const PROMISES: [Promise; 5] = [
     }),
 ];
 
-/// Megabytes that a listing of a million events may take.
+/// The largest number of megabytes for a listing of a million events.
 const MAX_LISTING_MEGABYTES: f64 = 64.0;
 
 impl Report {

@@ -1,5 +1,5 @@
-//! The cost of the tap: a system call, and a write and a read of a pipe, without it, with it for a process that is not tapped,
-//! for one that is, and without it again; in every round.
+//! The cost of the tap: a system call, and a write and a read of a pipe, without the tap, with it for a process that is
+//! not tapped, for one that is, and without it again, in every round.
 
 #![expect(
     clippy::disallowed_methods,
@@ -44,7 +44,7 @@ struct Options {
     output: Output,
 }
 
-/// A pipe to oneself.
+/// A pipe of which this process has both ends.
 struct Pipe {
     reader: OwnedFd,
     writer: OwnedFd,
@@ -65,7 +65,7 @@ fn main() -> Result<ExitCode> {
 }
 
 impl Pipe {
-    /// Nanoseconds of a call of each kind.
+    /// Returns the nanoseconds of each kind of work.
     fn measure(&self, calls: u32) -> Result<Work> {
         let started = Instant::now();
         for _ in 0..calls {
@@ -90,7 +90,7 @@ impl Pipe {
         let before = self.measure(calls)?;
         let (ring, processes) = tap::start()?;
         let untapped = self.measure(calls)?;
-        // Both ends of a pipe have one inode.
+        // Both ends of a pipe have the same inode.
         let inode = fstat(&self.reader)?.st_ino;
         let streams = StandardStreams::new(StreamKind::Pipe, inode, inode).context("no pipe can be made")?;
         processes.tap(1, getuid().as_raw(), streams, &[std::process::id()])?;

@@ -1,11 +1,11 @@
-//! From rounds to medians, and how they are shown.
+//! The report: medians computed from rounds, and their table.
 
 use std::fmt;
 
 use mcpmon_bench::{Interval, Outcome, Target, median, median_interval, report};
 use serde::Serialize;
 
-/// Nanoseconds of each kind of work.
+/// The nanoseconds of each kind of work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     /// A system call that does nothing.
@@ -29,7 +29,7 @@ pub(crate) struct Report {
     rounds: usize,
     calls: u32,
     rows: Vec<Row>,
-    /// The work after the tap as a ratio to the same before it.
+    /// The work after the tap as a ratio to the work before it.
     after: f64,
     after_interval: Interval,
     is_missed: bool,
@@ -39,13 +39,13 @@ pub(crate) struct Report {
 struct Row {
     work: &'static str,
     without_ns: f64,
-    /// With the tap on, for a process that is not tapped.
+    /// The time with the tap on, for a process that is not tapped.
     untapped_ns: f64,
-    /// For one that is.
+    /// The time with the tap on, for a tapped process.
     tapped_ns: f64,
 }
 
-/// A tap that is off costs nothing: what is left may be noise.
+/// The limit for a tap that is off, which costs nothing: the difference may only be noise.
 const AFTER: Target = Target(1.02);
 
 impl Report {

@@ -1,4 +1,4 @@
-//! The static binary of one target, with the list of its crates in it, and nothing in it of the machine that built it.
+//! The static binary of one target, which contains the list of its crates, and no trace of the machine that built it.
 
 use std::{
     env, fs,
@@ -15,22 +15,22 @@ use crate::{
     shell::{self, Environment, say},
 };
 
-/// The C compiler for the libraries in C, as a package of PyPI: the same one on every machine.
+/// The C compiler for C libraries, as a package of PyPI, so that it is the same on every machine.
 const ZIG: &str = "deploy/packages/zig.txt";
 
-/// The sources: a directory with the repository's files, and what is known of its commit.
+/// The sources: a directory with the repository's files, and the data of its commit.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) directory: PathBuf,
     pub(super) version: String,
     pub(super) commit: String,
-    /// Seconds since 1970 of the commit, which every file and archive is dated with.
+    /// The time of the commit in seconds since 1970, which is the date of every file and archive.
     pub(super) date: u64,
     pub(super) object: PathBuf,
 }
 
 impl Source {
-    /// The repository as it is now; changes that are not committed are told.
+    /// Returns the repository in its present state, and reports uncommitted changes.
     pub(super) fn current(repository: &Path, object: &Path) -> Result<Self> {
         if !git(repository, &["status", "--porcelain"])?.is_empty() {
             say("NOT A RELEASE: there are changes that are not committed");
@@ -38,7 +38,7 @@ impl Source {
         Self::at(repository, repository, object)
     }
 
-    /// A copy of its last commit, with kernel programs that are built from the copy into `results`.
+    /// Returns a copy of the last commit, with kernel programs that are built from the copy into `results`.
     pub(super) fn copied(repository: &Path, copy: &Path, results: &Path) -> Result<Self> {
         shell::run(
             Command::new("git")
@@ -60,7 +60,7 @@ impl Source {
         })
     }
 
-    /// Dates what this command writes.
+    /// Sets the date of everything that this command writes.
     pub(super) fn date<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("SOURCE_DATE_EPOCH", self.date.to_string())
     }
@@ -78,7 +78,8 @@ fn git(repository: &Path, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Builds the binary in a target directory of its own: other flags, other objects. Whatever else runs goes first.
+/// Builds the binary in a separate target directory, because its flags give other objects. The build has a low
+/// priority.
 pub(super) fn binary(source: &Source, target: Target, profile: &str, directory: &Path) -> Result<PathBuf> {
     let auditable = tool::provide(tool::AUDITABLE)?;
     standard_library(target)?;
@@ -97,14 +98,14 @@ pub(super) fn binary(source: &Source, target: Target, profile: &str, directory: 
         c_compiler(&mut cargo, target, zig, &prefixes)?;
     }
     shell::run(source.date(&mut cargo))?;
-    // Cargo's directory of this profile has another name.
+    // Cargo's directory for this profile has another name.
     let profile = if profile == "dev" { "debug" } else { profile };
     let built = directory.join(target.triple).join(profile).join("mcpmon");
     is_static(&built)?;
     Ok(built)
 }
 
-/// The standard library of the target, from rustup where it is not there.
+/// Checks that the target's standard library is installed, and installs it with rustup otherwise.
 fn standard_library(target: Target) -> Result<()> {
     shell::standard_library(target.triple).map_err(|error| {
         let host = env::consts::ARCH;
@@ -115,11 +116,11 @@ fn standard_library(target: Target) -> Result<()> {
     })
 }
 
-/// The directories of this machine, each with what stands for it in a binary.
+/// The directories of this machine, each with its replacement in a binary.
 type Prefixes = [(PathBuf, &'static str); 3];
 
-/// Flags of rustc: linked statically, and without the directories of this machine. Of two prefixes that fit, rustc takes the
-/// later one.
+/// Returns flags of rustc: static linking, and replacements for the directories of this machine. If two prefixes match,
+/// rustc uses the later one.
 fn flags(target: Target, prefixes: &Prefixes) -> Vec<String> {
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
     if target.zig.is_some() {
@@ -140,7 +141,7 @@ fn prefixes(source: &Source, directory: &Path) -> Result<Prefixes> {
     ])
 }
 
-/// Lets Zig compile the libraries in C, and rustc's own linker link them with the musl that comes with Rust.
+/// Lets Zig compile C libraries, and lets rustc's own linker link them with the musl that comes with Rust.
 fn c_compiler(cargo: &mut Command, target: Target, zig: &str, prefixes: &Prefixes) -> Result<()> {
     python::install(
         "zig",
@@ -156,7 +157,7 @@ fn c_compiler(cargo: &mut Command, target: Target, zig: &str, prefixes: &Prefixe
             .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))?;
         anyhow::Ok(path)
     };
-    // The crate that calls it adds Rust's name of the target, which is not one of Zig's.
+    // The crate that calls it adds Rust's name of the target, which Zig does not know.
     let compiler = wrapper(
         "cc",
         format!(
@@ -184,8 +185,10 @@ fn c_compiler(cargo: &mut Command, target: Target, zig: &str, prefixes: &Prefixe
     Ok(())
 }
 
+/// Checks that a binary needs no program interpreter, because an image with nothing else in it has none.
+///
 /// # Errors
-/// If the binary needs a program interpreter, which an image that has nothing else lacks.
+/// Returns an error if the binary needs one.
 pub(super) fn is_static(binary: &Path) -> Result<()> {
     const INTERPRETER: usize = 3;
     let bytes = fs::read(binary).with_context(|| format!("could not read {}", binary.display()))?;
@@ -202,7 +205,7 @@ pub(super) fn is_static(binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The words before a command by which this machine runs a binary of the target.
+/// Returns the words in front of a command by which this machine runs a binary of the target.
 pub(super) fn runner(target: Target) -> Result<Vec<String>> {
     if target.arch == env::consts::ARCH {
         return Ok(Vec::new());

@@ -1,4 +1,5 @@
-//! The container image: the binary and the certificate authorities that its proxies trust, as an archive of an OCI layout.
+//! The container image: the binary, and the certificate authorities that its proxies trust, as an archive in OCI
+//! layout.
 
 use std::{
     env, fs,
@@ -23,7 +24,7 @@ const CONFIGURATION: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 const COMPRESSED_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
-/// The authorities of this machine, where distributions keep them.
+/// The certificate authorities of this machine, at the path that distributions use.
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 
 /// Writes the container image of a release with a binary that was built for tests, and with the libraries it needs.
@@ -35,7 +36,7 @@ pub(crate) struct ImageArgs {
     to: PathBuf,
 }
 
-/// Writes the image, which is not compressed: what is built for tests is large.
+/// Writes the image without compression, because binaries built for tests are large.
 pub(crate) fn run(args: &ImageArgs) -> Result<()> {
     let triple = format!("{}-unknown-linux-gnu", env::consts::ARCH);
     let target = target::parse(&triple).map_err(Environment)?;
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &ImageArgs) -> Result<()> {
     pack(&source, target, &layer, (LAYER, &layer), &args.to)
 }
 
-/// The files that a program is linked with, the one that links it among them; none for a static one.
+/// Returns the libraries of a program, including the dynamic linker; none for a static program.
 fn libraries(binary: &Path) -> Result<Vec<PathBuf>> {
     if is_static(binary).is_ok() {
         return Ok(Vec::new());
@@ -68,7 +69,7 @@ fn libraries(binary: &Path) -> Result<Vec<PathBuf>> {
     Ok(listed_libraries(&String::from_utf8_lossy(&listed.stdout)))
 }
 
-/// The paths in what `ldd` prints: `NAME => PATH (ADDRESS)`, or `PATH (ADDRESS)`.
+/// Returns the paths in the output of `ldd`: `NAME => PATH (ADDRESS)`, or `PATH (ADDRESS)`.
 fn listed_libraries(listed: &str) -> Vec<PathBuf> {
     let path = |line: &str| {
         let (path, _) = line.rsplit_once(" (")?;
@@ -78,13 +79,13 @@ fn listed_libraries(listed: &str) -> Vec<PathBuf> {
     listed.lines().filter_map(path).collect()
 }
 
-/// Writes it for `podman load`, `docker load` and `ctr images import`.
+/// Writes the image for `podman load`, `docker load` and `ctr images import`.
 pub(super) fn write(source: &Source, binary: &Path, target: Target, to: &Path) -> Result<()> {
     let root = root(source, binary)?.finish()?;
     pack(source, target, &root, (COMPRESSED_LAYER, &gzip(&root)?), to)
 }
 
-/// The root file system: the binary, and the authorities.
+/// Returns the root file system: the binary and the authorities.
 fn root(source: &Source, binary: &Path) -> Result<Archive> {
     let mut root = Archive::new(source.date);
     let program = fs::read(binary).with_context(|| format!("could not read {}", binary.display()))?;
@@ -101,7 +102,7 @@ fn root(source: &Source, binary: &Path) -> Result<Archive> {
     Ok(root)
 }
 
-/// Packs a root file system, in the form and with the content that `layer` has of it.
+/// Packs a root file system; `layer` has its media type and its content in that form.
 fn pack(source: &Source, target: Target, root: &[u8], layer: (&str, &[u8]), to: &Path) -> Result<()> {
     let date = i64::try_from(source.date).context("a date out of range")?;
     let created = Timestamp::from_second(date)?.to_string();
@@ -154,7 +155,7 @@ fn pack(source: &Source, target: Target, root: &[u8], layer: (&str, &[u8]), to: 
 struct Layout(Archive);
 
 impl Layout {
-    /// Adds a blob, and returns what refers to it.
+    /// Adds a blob, and returns its descriptor.
     fn blob(&mut self, kind: &str, content: &[u8]) -> Result<Value> {
         let digest = hexadecimal(content);
         self.0.add(&format!("blobs/sha256/{digest}"), 0o644, content)?;

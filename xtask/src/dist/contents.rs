@@ -1,4 +1,4 @@
-//! The files that every package installs, put together once.
+//! The files that every package installs, collected once.
 
 use std::{
     fs,
@@ -16,23 +16,23 @@ use super::build::Source;
 /// A file of the packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The place below the root, without a slash before it.
+    /// The path below the root, without a leading slash.
     pub(super) path: String,
     pub(super) kind: Kind,
 }
 
-/// The kinds of files that package managers tell apart.
+/// The kinds of files that package managers distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Program,
-    /// A file of which the administrator's changes stay.
+    /// A file in which the administrator's changes are kept.
     Configuration,
     Documentation,
     Data,
 }
 
 impl Entry {
-    /// The permission bits.
+    /// Returns the permission bits.
     pub(super) const fn mode(&self) -> u32 {
         match self.kind {
             Kind::Program => 0o755,
@@ -45,16 +45,16 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct Contents {
     pub(super) version: String,
-    /// Seconds since 1970 that every archive is dated with.
+    /// The date of every archive, in seconds since 1970.
     pub(super) date: u64,
-    /// The repository's files, for what only one of the packages has.
+    /// The repository's files, for files that only one of the packages has.
     pub(super) repository: PathBuf,
     pub(super) root: PathBuf,
-    /// By path.
+    /// The files, sorted by path.
     pub(super) entries: Vec<Entry>,
 }
 
-/// Files of the repository, and where they are installed.
+/// Files of the repository, and the paths at which they are installed.
 const COPIED: [(&str, &str, Kind); 9] = [
     (
         "deploy/systemd/mcpmon.service",
@@ -99,18 +99,18 @@ const COPIED: [(&str, &str, Kind); 9] = [
     ("LICENSE", "usr/share/doc/mcpmon/LICENSE", Kind::Documentation),
 ];
 
-/// Shells, and where each looks for what completes a command.
+/// Shells, and the path at which each looks for the completions of a command.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/mcpmon"),
     ("fish", "usr/share/fish/vendor_completions.d/mcpmon.fish"),
     ("zsh", ZSH),
 ];
 
-/// The completion of zsh, which Debian keeps elsewhere.
+/// The completions of zsh, for which Debian has another path.
 pub(super) const ZSH: &str = "usr/share/zsh/site-functions/_mcpmon";
 
 impl Contents {
-    /// Copies and generates every file below `root`; `runner` are the words by which the binary runs here.
+    /// Copies and generates every file below `root`; `runner` is the command by which the binary runs here.
     pub(super) fn stage(
         source: &Source,
         runner: &[String],
@@ -177,7 +177,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("could not read {}", path.display()))
 }
 
-/// The same bytes for the same content: no name and no time.
+/// Compresses `content`. The same content gives the same bytes, because the header has no name and no time.
 pub(super) fn gzip(content: &[u8]) -> Result<Vec<u8>> {
     let mut encoder = GzBuilder::new().write(Vec::new(), Compression::best());
     encoder.write_all(content)?;

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: all that a release consists of, in `target/dist/out`. The same commit gives the same bytes.
+//! `cargo xtask dist`: all files of a release, in `target/dist/out`. The same commit gives the same bytes.
 
 mod build;
 mod container;
@@ -59,7 +59,7 @@ pub(crate) struct DistArgs {
 }
 
 impl DistArgs {
-    /// The directory of the results from the root on: the tools that pack run elsewhere.
+    /// Returns the absolute directory of the results, because the packing tools run in other directories.
     fn out(&self) -> Result<PathBuf> {
         let out = self
             .out
@@ -69,7 +69,7 @@ impl DistArgs {
     }
 }
 
-/// Builds for each target, puts everything together, and tests it where that is asked for.
+/// Builds for each target, makes the release, and tests it if the options ask for that.
 pub(crate) fn run(args: &DistArgs) -> Result<()> {
     if args.list {
         for target in target::TARGETS {
@@ -110,19 +110,19 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
     Ok(())
 }
 
-/// All that a release is made of, and where it goes.
+/// The parts of a release, and the directory of the results.
 #[derive(Clone, Copy, Debug)]
 struct Release<'a> {
     source: &'a Source,
     profile: &'a str,
-    /// A binary that is there already.
+    /// A binary that exists already.
     binary: Option<&'a Path>,
     key: Option<&'a Path>,
     out: &'a Path,
 }
 
 impl Release<'_> {
-    /// Makes everything, and returns the names of the files in the order of their checksums.
+    /// Makes the release, and returns the names of its files in the order of their checksums.
     fn make(self, targets: &[Target], build: &Path) -> Result<Vec<String>> {
         empty(self.out)?;
         for target in targets {
@@ -139,7 +139,7 @@ impl Release<'_> {
         Ok(files)
     }
 
-    /// The binary that is packed.
+    /// Returns the binary to pack.
     fn binary(self, target: Target, build: &Path) -> Result<PathBuf> {
         if let Some(binary) = self.binary {
             build::is_static(binary)?;
@@ -186,7 +186,7 @@ impl Release<'_> {
     }
 }
 
-/// Makes everything again, from a copy of the repository in another directory, and compares.
+/// Makes the release again from a copy of the repository in another directory, and compares both.
 fn twice(args: &DistArgs, targets: &[Target], first: &[String]) -> Result<()> {
     let directory = shell::target().join("dist/second");
     let out = args.out()?;

@@ -1,4 +1,4 @@
-//! The packages of Debian's and of RPM's kind, by cargo-deb and cargo-generate-rpm from the same list of files.
+//! The Debian and RPM packages, made by cargo-deb and cargo-generate-rpm from the same list of files.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use crate::shell;
 const SUMMARY: &str = "Sees and stops what Model Context Protocol servers do on a Linux host";
 const DESCRIPTION: &str = "A daemon with programs in the kernel, a wrapper for the pipes of servers, and proxies for MCP over \
                            HTTP and for language models. One policy decides, and what was decided is recorded.";
-/// The completion of zsh on Debian.
+/// The completions of zsh on Debian.
 const DEBIAN_ZSH: &str = "usr/share/zsh/vendor-completions/_mcpmon";
 
 /// Writes `mcpmon_VERSION-1_ARCHITECTURE.deb`.
@@ -115,7 +115,7 @@ pub(super) fn rpm(contents: &Contents, target: Target, stage: &Path, out: &Path)
     pack(&mut command, &to)
 }
 
-/// Runs a tool that is to write this package.
+/// Runs a tool that has to write the package `to`.
 fn pack(command: &mut Command, to: &Path) -> Result<()> {
     shell::run(command)?;
     ensure!(to.is_file(), "it wrote no {}", to.display());
@@ -128,7 +128,7 @@ const LICENSE: &str = "usr/share/doc/mcpmon/LICENSE";
 const DEBIAN_LICENSE: &str =
     " The full text of the Apache License 2.0 is in\n /usr/share/common-licenses/Apache-2.0.\n";
 
-/// The changes of the package, which follow those of its program.
+/// Returns the changelog of the package, which refers to that of the program.
 fn debian_changelog(contents: &Contents) -> Result<String> {
     let date = i64::try_from(contents.date).context("a date out of range")?;
     let date = rfc2822::to_string(&Timestamp::from_second(date)?.to_zoned(TimeZone::UTC))?;
@@ -142,12 +142,12 @@ fn staged(contents: &Contents, entry: &Entry) -> String {
     contents.root.join(&entry.path).display().to_string()
 }
 
-/// A string of TOML, whose escapes are those of JSON.
+/// Returns a TOML string, whose escapes are those of JSON.
 fn text(value: &str) -> String {
     json!(value).to_string()
 }
 
-/// The beginning of a manifest whose package has no source.
+/// Returns the beginning of a manifest, for a package without sources.
 fn package(contents: &Contents) -> String {
     format!(
         "[package]\nname = \"mcpmon\"\nversion = {}\nedition = \"2024\"\nlicense = \"Apache-2.0\"\ndescription = {}\n\
@@ -157,7 +157,7 @@ fn package(contents: &Contents) -> String {
     )
 }
 
-/// The command of a tool that reads this manifest.
+/// Returns the command of a tool that reads this manifest.
 fn tool(tool: Tool, subcommand: &str, contents: &Contents, stage: &Path, manifest: &str) -> Result<Command> {
     let write = |name: &str, content: &str| {
         let path = stage.join(name);

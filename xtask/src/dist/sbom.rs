@@ -1,4 +1,4 @@
-//! The bill of materials: every crate of the binary, in CycloneDX.
+//! The software bill of materials: every crate of the binary, in CycloneDX format.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use super::{build::Source, target::Target, tool};
 use crate::shell;
 
-/// Writes it to `to`. The tool writes beside each `Cargo.toml`, so that it works on a copy.
+/// Writes the bill to `to`. The tool writes beside each `Cargo.toml`, so it gets a copy of the sources.
 pub(super) fn write(source: &Source, target: Target, scratch: &Path, to: &Path) -> Result<()> {
     let tool = tool::provide(tool::CYCLONEDX)?;
     let copy = scratch.join("sbom");
@@ -35,7 +35,7 @@ pub(super) fn write(source: &Source, target: Target, scratch: &Path, to: &Path) 
     let written = copy.join("mcpmon/bill.json");
     let bill =
         fs::read_to_string(&written).with_context(|| format!("could not read {}", written.display()))?;
-    // Crates of the workspace are named by where they lie.
+    // Crates of the workspace are identified by their directories.
     let bill = bill.replace(&copy.display().to_string(), "/mcpmon");
     fs::write(to, bill).with_context(|| format!("could not write {}", to.display()))
 }

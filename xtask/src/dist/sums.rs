@@ -9,7 +9,7 @@ use crate::{packages, shell};
 
 const SUMS: &str = "SHA256SUMS";
 
-/// Writes the checksums of every file there, by name, and returns all names.
+/// Writes the checksums of every file in the directory, sorted by name, and returns all names.
 pub(super) fn write(directory: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -26,7 +26,8 @@ pub(super) fn write(directory: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Signs the checksums with minisign, whose comment would have the time; asks for the password of a key that has one.
+/// Signs the checksums with minisign. A fixed comment replaces minisign's own, which has the time. Asks for the
+/// password if the key has one.
 pub(super) fn sign(directory: &Path, key: &Path, version: &str) -> Result<String> {
     packages::require_commands("signing", &[("minisign", "minisign")])?;
     let mut minisign = Command::new("minisign");

@@ -35,13 +35,13 @@ pub(super) fn write(contents: &Contents, directory: &str, to: &Path) -> Result<(
     fs::write(to, bytes).with_context(|| format!("could not write {}", to.display()))
 }
 
-/// The SHA-256 of a content, as `sha256sum` prints it.
+/// Returns the SHA-256 of a content, as `sha256sum` prints it.
 pub(super) fn hexadecimal(content: &[u8]) -> String {
     let digest = Digest::of(content).to_string();
     digest.trim_start_matches("sha256:").to_owned()
 }
 
-/// A tar archive of root's files.
+/// A tar archive whose files all belong to root.
 pub(super) struct Archive {
     builder: Builder<Vec<u8>>,
     directories: BTreeSet<String>,
@@ -57,7 +57,7 @@ impl Archive {
         }
     }
 
-    /// Adds a file behind the directories above it.
+    /// Adds a file after the directories above it.
     pub(super) fn add(&mut self, path: &str, mode: u32, content: &[u8]) -> Result<()> {
         for (end, _) in path.match_indices('/') {
             let directory = &path[..=end];

@@ -1,30 +1,31 @@
-//! The targets of a release, and what each is called elsewhere.
+//! The targets of a release, with their names in other tools.
 
-/// A target, by the names that the tools have for it.
+/// A target, with the names that the tools have for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// The target of Rust.
     pub(super) triple: &'static str,
-    /// The architecture in Rust's and RPM's words.
+    /// The architecture, as Rust and RPM name it.
     pub(super) arch: &'static str,
-    /// The architecture in Debian's words, which are also those of container images.
+    /// The architecture, as Debian and container images name it.
     pub(super) debian: &'static str,
-    /// The target of Zig, whose C compiler builds for it; none where the C compiler of the machine does.
+    /// The target of Zig, whose C compiler builds for it; `None` if the C compiler of the machine does.
     pub(super) zig: Option<&'static str>,
 }
 
 impl Target {
-    /// The name in upper case and with underscores, of which variables of Cargo are made.
+    /// Returns the name of a Cargo variable: the target's name in upper case, with underscores, between `before` and
+    /// `behind`.
     pub(super) fn variable(self, before: &str, behind: &str) -> String {
         let name = self.triple.to_uppercase().replace('-', "_");
         format!("{before}{name}{behind}")
     }
 }
 
-/// The number of those of [`TARGETS`] that are built where none is named.
+/// The number of [`TARGETS`], from the first on, that are built if no target is named.
 pub(super) const USUAL: usize = 2;
 
-/// Every target that is known. Those of glibc are linked statically too, and are for machines that cannot fetch musl's.
+/// All known targets. Those of glibc are linked statically too, and are for machines that cannot download musl's.
 pub(super) const TARGETS: [Target; 4] = [
     Target {
         triple: "x86_64-unknown-linux-musl",
@@ -52,7 +53,7 @@ pub(super) const TARGETS: [Target; 4] = [
     },
 ];
 
-/// The target of this name.
+/// Returns the target with this name.
 pub(super) fn parse(text: &str) -> Result<Target, String> {
     let found = TARGETS.into_iter().find(|target| target.triple == text);
     found.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The tarball and its installer, with a program that only says what it is asked.
+//! Tests of the tarball and its installer, with a program that only prints its arguments.
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::shell;
 
-/// Answers what packages ask of mcpmon.
+/// A program that answers the calls that packing makes to mcpmon.
 const PROGRAM: &str = r#"#!/bin/sh
 case $1 in
     completions) echo "completions for $2" ;;
@@ -89,7 +89,7 @@ fn installed(unpacked: &Path, root: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {output:?}");
 }
 
-/// All files below a directory, with their modes.
+/// Returns all files below a directory, with their modes.
 fn files(root: &Path) -> BTreeSet<(String, u32)> {
     let mut found = BTreeSet::new();
     let mut left = vec![root.to_owned()];
@@ -224,7 +224,7 @@ fn the_profile_allows_the_capabilities_of_the_unit() {
     assert_eq!(of_profile, of_unit);
 }
 
-/// Adds a file to an unpacked tarball, as if its version had it.
+/// Adds a file to an unpacked tarball, as if its version had that file.
 fn add(unpacked: &Path, path: &str) {
     let content = b"of that version";
     let file = unpacked.join(path);
@@ -258,7 +258,7 @@ fn an_interrupted_installation_is_removed_whole() {
     let packed = packed();
     let unpacked = packed.unpacked();
     let root = packed.directory.path().join("root");
-    // A file in the place of the last directory: the installation ends there.
+    // A file has the name of the last directory, so the installation fails there.
     let in_the_way = root.join("usr/local/share/zsh");
     fs::create_dir_all(in_the_way.parent().expect("a directory")).expect("a directory");
     fs::write(&in_the_way, "").expect("a file");

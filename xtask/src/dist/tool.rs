@@ -24,7 +24,7 @@ pub(super) const CYCLONEDX: Tool = Tool {
     version: "0.5.9",
     options: &[],
 };
-/// Without the library of xz, whose version the machine would choose: packages are compressed by gzip.
+/// cargo-deb without the xz library, whose version would depend on the machine. Packages are compressed by gzip.
 pub(super) const DEB: Tool = Tool {
     name: "cargo-deb",
     version: "3.8.0",
@@ -36,7 +36,7 @@ pub(super) const GENERATE_RPM: Tool = Tool {
     options: &[],
 };
 
-/// Installs it, with optimisation, for they compress, where it is not there, and returns its program.
+/// Installs the tool if it is not there, with optimisation because it compresses, and returns its program.
 pub(super) fn provide(tool: Tool) -> Result<PathBuf> {
     let Tool {
         name,

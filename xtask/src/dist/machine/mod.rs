@@ -1,5 +1,5 @@
-//! The packages as their users meet them: installed, upgraded, downgraded and removed in Debians with systemd that exist for
-//! one run, each under another security module.
+//! Package tests: packages are installed, upgraded, downgraded and removed in Debian machines with systemd that exist
+//! for one run, each with another security module.
 
 use std::{
     fs,
@@ -24,29 +24,29 @@ use crate::{
 
 /// The version of the first packages, which the real ones replace.
 const OLD: &str = "0.0.1";
-/// Far longer than it takes under software emulation beside other load.
+/// A limit far above the time that a run takes under software emulation and other load.
 const LIMIT: Duration = Duration::from_secs(7200);
-/// The root is in memory, and so are the archive that it is unpacked from and, for SELinux, a second one.
+/// The memory for the root file system, for the archive from which it is unpacked and, for SELinux, for a second one.
 const MEMORY: &str = "4096";
 const PARAMETERS: &str = "systemd.show_status=0 systemd.wants=acceptance.service quiet";
 
-/// The packages beyond the essential ones: those that mcpmon's depend on, and rpm for the other kind of package.
+/// The packages in addition to the essential ones: the dependencies of mcpmon's, and rpm for the other kind of package.
 const PACKAGES: &str = "systemd,systemd-sysv,init-system-helpers,iproute2,rpm,ca-certificates";
 
-/// A machine by the security module that confines its services.
+/// A machine, described by the security module that confines its services.
 #[derive(Clone, Copy, Debug)]
 struct Machine {
     /// The module, as `acceptance.sh` knows it.
     module: &'static str,
-    /// Packages that it needs beyond [`PACKAGES`].
+    /// Packages in addition to [`PACKAGES`].
     packages: &'static str,
-    /// Parameters of the kernel beyond [`PARAMETERS`].
+    /// Kernel parameters in addition to [`PARAMETERS`].
     parameters: &'static str,
-    /// The forms of packages that are tried there.
+    /// The forms of packages that are tested there.
     forms: &'static str,
 }
 
-/// The shorter one first: what is wrong with both is told sooner.
+/// The machines. The one with the shorter test is first, so that an error in both is reported sooner.
 const MACHINES: [Machine; 2] = [
     Machine {
         module: "selinux",
@@ -62,12 +62,12 @@ const MACHINES: [Machine; 2] = [
     },
 ];
 
-/// Files that nobody reads there, and the one by which mmdebstrap keeps services from being started.
+/// Files that nothing reads there, and the file by which mmdebstrap prevents services from being started.
 const LEFT_OUT: &str = "! -path './usr/sbin/policy-rc.d' ! -path './dev/*' ! -path './proc/*' ! -path './sys/*' ! -path './usr/share/doc/*' \
                         ! -path './usr/share/locale/*' ! -path './var/lib/apt/lists/*' ! -path './var/cache/apt/*'";
 
-/// Packs the binary twice, under two versions, or that of a former release and this one, and lets the machine install and remove
-/// them.
+/// Packs the binary twice under two versions, or a former release's binary and this one, and lets the machines install
+/// and remove the packages.
 pub(super) fn test(
     release: &Release<'_>,
     targets: &[Target],
@@ -105,10 +105,10 @@ pub(super) fn test(
 }
 
 impl Machine {
-    /// Boots it with the packages below a directory.
+    /// Boots the machine with the packages below a directory.
     ///
     /// # Errors
-    /// If anything of the test failed there.
+    /// Returns an error if anything in the machine's test failed.
     fn run(self, image: &vm::Image, directory: &Path) -> Result<()> {
         let root = self.root(directory)?;
         let initramfs = directory.join("initramfs.cpio");
@@ -145,11 +145,12 @@ impl Machine {
         Ok(())
     }
 
-    /// The files of a Debian with systemd, as an archive that the kernel unpacks; made once, as root, for the owners of the files.
+    /// Makes the files of a Debian with systemd, as an archive that the kernel unpacks. The archive is made once, as
+    /// root, so that the files have the right owners.
     fn root(self, directory: &Path) -> Result<PathBuf> {
         let (suite, mirror) = vm::usual_release()?;
         let packages = format!("{PACKAGES},{}", self.packages);
-        // Another list of packages is another archive.
+        // Another list of packages gives another archive.
         let digest = Digest::of(format!("{suite} {packages} {LEFT_OUT}").as_bytes()).to_string();
         let archive = directory.with_file_name(format!(
             "{}-{}.cpio",
@@ -180,7 +181,7 @@ impl Machine {
         Ok(archive)
     }
 
-    /// The packages, and what runs their test, in a second archive that is unpacked over the first.
+    /// Returns a second archive that is unpacked over the first one, with the packages and their test.
     fn overlay(self, directory: &Path) -> Result<Vec<u8>> {
         let mut archive = vm::Archive::default();
         archive.add("packages", vm::Member::Directory);
@@ -214,7 +215,7 @@ impl Machine {
 /// Packs the same binary once more.
 ///
 /// # Errors
-/// If a byte of a package differs.
+/// Returns an error if a byte of a package differs.
 fn unchanged(release: &Release<'_>, target: Target, binary: &Path, directory: &Path) -> Result<()> {
     let (one, other) = (directory.join("new"), directory.join("again"));
     super::empty(&other)?;
