@@ -63,7 +63,7 @@ pub struct ExecRecord {
     pub header: Header,
     /// The process.
     pub process: ProcessKey,
-    /// Its real parent.
+    /// The process's real parent.
     pub parent: ProcessKey,
     /// Inode facts of the file that runs (for a script: the interpreter).
     pub file: FileKey,

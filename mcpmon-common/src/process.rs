@@ -69,9 +69,9 @@ pub struct SocketOwner {
     /// The entry at that time, without [`ProcessEntry::FLAG_PENDING`]. It applies if the process has no entry any
     /// more.
     pub entry: ProcessEntry,
-    /// Its cgroup v2 id.
+    /// The process's cgroup v2 id.
     pub cgroup: u64,
-    /// Its real user id.
+    /// The process's real user id.
     pub uid: u32,
     /// `FLAG_*` bits.
     pub flags: u32,

@@ -59,7 +59,7 @@ impl ReadPosition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct StatePage {
-    /// Its bytes.
+    /// The bytes of the page.
     pub bytes: [u8; PAGE],
 }
 

@@ -68,7 +68,7 @@ assert_layout!(TapOffsets, size 104, call at 44, reads at 72, writes at 88);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TapFile {
-    /// Its inode.
+    /// The inode.
     pub inode: u64,
     /// `super_block.s_dev`
     pub device: u32,
@@ -84,7 +84,7 @@ assert_layout!(TapFile, size 16, device at 8);
 pub struct TapEntry {
     /// The server's standard input.
     pub input: TapFile,
-    /// Its standard output.
+    /// The server's standard output.
     pub output: TapFile,
     /// Number of the server instance.
     pub instance: u32,

@@ -247,7 +247,7 @@ fn conclude(
 /// and only its packets are refused.
 ///
 /// # Safety
-/// As the verifier says of the context.
+/// `ctx` is the context that the kernel passed, which the verifier checks.
 #[inline(always)]
 unsafe fn is_probe(ctx: &SockAddrContext) -> bool {
     // SAFETY: by contract.

@@ -30,7 +30,7 @@ const DONE: u64 = 1 << 1;
 /// Notes with the socket that a process of a server connects it. Of several calls, the last one counts.
 ///
 /// # Safety
-/// As the verifier says of the context.
+/// `ctx` is the context that the kernel passed, which the verifier checks.
 #[inline(always)]
 pub(crate) unsafe fn note(
     ctx: &SockAddrContext,

@@ -131,7 +131,7 @@ pub(crate) const NO_SUBFLOW: u64 = u64::MAX;
 /// `kept` is the storage of a socket.
 #[inline(always)]
 unsafe fn own(kept: *mut SocketOwner, caller: Caller, entry: &ProcessEntry) {
-    // SAFETY: by contract; the helper writes the name and no more, and clears it where there is none.
+    // SAFETY: by contract; the helper writes only the name, and clears it if there is none.
     unsafe {
         (*kept).process = task::current_key(caller);
         (*kept).entry = *entry;
@@ -160,7 +160,7 @@ unsafe fn own_multipath(cookie: u64, owner: *const SocketOwner) {
 /// `subflow` is the connection for which the kernel itself connects it, or [`NO_SUBFLOW`].
 ///
 /// # Safety
-/// As the verifier says of the context.
+/// `ctx` is the context that the kernel passed, which the verifier checks.
 #[inline(always)]
 pub(crate) unsafe fn own_connected(
     ctx: &SockAddrContext,
@@ -248,7 +248,7 @@ pub(crate) fn current_entry(owner: &SocketOwner) -> ProcessEntry {
 /// Returns the cookie of the Multipath TCP socket that a call connects, directly or by a subflow.
 ///
 /// # Safety
-/// As the verifier says of the context.
+/// `ctx` is the context that the kernel passed, which the verifier checks.
 #[inline(always)]
 unsafe fn multipath_cookie(ctx: &SockAddrContext) -> Option<u64> {
     // SAFETY: by contract.

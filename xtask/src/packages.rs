@@ -75,7 +75,7 @@ pub(crate) fn install(names: &[String]) -> Command {
 /// Installs the packages of those commands that are missing, after asking once.
 ///
 /// # Errors
-/// As [`require`].
+/// Returns the errors of [`require`].
 pub(crate) fn require_commands(purpose: &str, commands: &[(&str, &str)]) -> Result<()> {
     let missing = commands
         .iter()

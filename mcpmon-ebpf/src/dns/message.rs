@@ -25,9 +25,9 @@ pub(crate) enum Direction {
 pub(crate) struct Message {
     /// The key that its answer has, too.
     pub(crate) question: Question,
-    /// Its offset in the packet.
+    /// The offset in the packet.
     pub(crate) start: u32,
-    /// Its length, bytes.
+    /// The length in bytes.
     pub(crate) length: u32,
 }
 

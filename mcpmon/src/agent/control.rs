@@ -64,7 +64,7 @@ pub enum DaemonRequest {
     TrustExecutable {
         /// The path, as the servers' processes see it.
         path: PathBuf,
-        /// Its content.
+        /// The digest of the executable's content.
         digest: Digest,
     },
     /// A decision of a person about definitions. Root only.

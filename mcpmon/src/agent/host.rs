@@ -28,7 +28,7 @@ pub(crate) struct Stat {
     pub(crate) comm: String,
     /// Parent.
     pub(crate) parent: u32,
-    /// Its role in the session of a terminal.
+    /// The process's role in the session of a terminal.
     pub(crate) terminal: Terminal,
     /// Processor time of all its threads, in user and kernel mode, in clock ticks.
     pub(crate) processor_ticks: u64,

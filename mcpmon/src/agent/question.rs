@@ -22,9 +22,9 @@ pub use mcpmon_engine::{About, BESIDE, Opinion, guide};
 pub enum TriedUse {
     /// A tool is to be called.
     Call {
-        /// Its name.
+        /// The name of the tool.
         tool: String,
-        /// Its arguments; `None` for a call without arguments.
+        /// The arguments; `None` for a call without arguments.
         arguments: Option<CallArguments>,
     },
     /// A resource is to be read.

@@ -25,7 +25,7 @@ const MAX_SERVER_JSON: u64 = 1 << 20;
 pub(crate) struct RecordedServer {
     /// The definitions that it last listed to the user of that start.
     pub(crate) listed: Vec<InspectedDefinition>,
-    /// Its latest start.
+    /// The server's latest start.
     pub(crate) start: Option<RecordedStart>,
 }
 

@@ -22,7 +22,7 @@ const MAX_TOLD: usize = 4;
 pub struct Status {
     /// Version of the daemon.
     pub version: String,
-    /// Its process id.
+    /// The daemon's process id.
     pub pid: u32,
     /// Seconds since it started.
     pub uptime: u64,
@@ -85,7 +85,7 @@ pub struct Status {
 pub struct CodeSession {
     /// The session's id in the records.
     pub session: String,
-    /// Its user.
+    /// The session's user.
     pub uid: u32,
 }
 
@@ -147,7 +147,7 @@ pub struct BundleStatus {
     pub url: String,
     /// The serial number of the bundle in force; `None` if no bundle is in force.
     pub serial: Option<u64>,
-    /// Its digest.
+    /// The digest of that bundle.
     pub digest: Option<String>,
     /// The time at which it expires, RFC 3339.
     pub expires: Option<String>,
@@ -209,13 +209,13 @@ impl NetworkStatus {
 /// A running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningServer {
-    /// Its name.
+    /// The name.
     pub server_id: String,
     /// The serving process, or the launcher.
     pub pid: u32,
     /// True if the server has started; false while a launcher runs.
     pub serving: bool,
-    /// Its processes.
+    /// The number of its processes.
     pub processes: usize,
     /// The sandbox in which a wrapper started it.
     #[serde(default)]

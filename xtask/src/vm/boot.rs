@@ -41,7 +41,7 @@ pub(crate) struct Report {
     pub(crate) security: Option<String>,
     /// Exit status of the test program; `None` if the machine did not report it.
     pub(crate) exit: Option<i32>,
-    /// Its last line.
+    /// The counts in the last line of the test program.
     pub(crate) counts: Option<Counts>,
     /// The tests that ran to their end, in their order.
     pub(crate) tests: Vec<TestResult>,
@@ -52,7 +52,7 @@ pub(crate) struct Report {
 /// The result of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TestResult {
-    /// Its name.
+    /// The name.
     pub(crate) name: String,
     /// True if it passed.
     pub(crate) passed: bool,

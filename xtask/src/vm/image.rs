@@ -21,7 +21,7 @@ pub(crate) struct Kernel {
     pub(crate) name: &'static str,
     /// The Debian release that contains it.
     pub(crate) suite: &'static str,
-    /// Its archive section in the release.
+    /// The section of Debian's archive in which it is.
     pub(crate) source: Source,
     /// The architecture of its machines.
     pub(crate) architecture: Architecture,

@@ -36,7 +36,7 @@ pub(super) struct ServerAncestors {
 /// One launch.
 #[derive(Debug)]
 struct LaunchDescent {
-    /// Its first process.
+    /// The first process.
     first: ProcessId,
     /// The process and its ancestors at the time of the launch; empty if it had ended.
     above: Vec<Ancestor>,

@@ -56,7 +56,7 @@ pub(super) struct HandedFiles {
     pub(super) start: Arc<ClaimedStart>,
     /// The file that the kernel saw executed: no other file is accepted.
     pub(super) file: FileId,
-    /// Its first argument.
+    /// The first argument of the process.
     pub(super) name: String,
 }
 

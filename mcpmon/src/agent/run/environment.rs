@@ -60,7 +60,7 @@ const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 pub(super) struct AgentStart {
     /// Variables to set.
     pub(super) variables: BTreeMap<&'static str, OsString>,
-    /// Its arguments.
+    /// The agent's arguments.
     pub(super) arguments: Vec<OsString>,
 }
 

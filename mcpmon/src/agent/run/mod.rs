@@ -70,7 +70,7 @@ pub struct RunOptions {
     pub name: Option<String>,
     /// The agent's program.
     pub program: OsString,
-    /// Its arguments.
+    /// The agent's arguments.
     pub arguments: Vec<OsString>,
 }
 

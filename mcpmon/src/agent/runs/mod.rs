@@ -75,7 +75,7 @@ pub struct RunStatus {
     pub session: String,
     /// The process of `mcpmon run`.
     pub pid: u32,
-    /// Its user.
+    /// The user of that process.
     pub uid: u32,
     /// True if its proxy is the daemon's.
     pub behind_daemon: bool,

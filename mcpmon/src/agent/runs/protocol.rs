@@ -51,7 +51,7 @@ pub(crate) enum RunHear {
 pub(crate) struct Reach {
     /// The session.
     pub(crate) session: SessionId,
-    /// Its token.
+    /// The session's token.
     pub(crate) token: String,
     /// The proxy.
     pub(crate) offer: ProxyOffer,

@@ -24,11 +24,11 @@ pub struct Scan {
 pub struct ScannedFile {
     /// The client that reads it.
     pub client: &'static Client,
-    /// Its path.
+    /// The path.
     pub path: PathBuf,
     /// The project that it belongs to.
     pub project: Option<PathBuf>,
-    /// Its servers.
+    /// The servers in the file.
     pub servers: Vec<ScannedServer>,
     /// Findings in the file as a whole.
     pub findings: Vec<ScanFinding>,
@@ -37,9 +37,9 @@ pub struct ScannedFile {
 /// A configured server.
 #[derive(Debug)]
 pub struct ScannedServer {
-    /// Its configuration.
+    /// The configuration.
     pub configured: ConfiguredServer,
-    /// The origin of its definitions.
+    /// The origin of the server's definitions.
     pub definitions: Definitions,
     /// The confinement in which it was started for the scan; `None` if it was not started.
     pub started: Option<AppliedConfinement>,
@@ -67,11 +67,11 @@ pub enum Definitions {
 pub struct ScannedSkill {
     /// The clients that read it.
     pub clients: Vec<&'static Client>,
-    /// Its name, which is that of its directory.
+    /// The name, which is that of the directory.
     pub name: String,
-    /// Its directory, with all links resolved.
+    /// The directory, with all links resolved.
     pub path: PathBuf,
-    /// The digest of its tree.
+    /// The digest of the directory's tree.
     pub digest: Digest,
     /// The state of its pin.
     pub state: SkillState,

@@ -65,11 +65,11 @@ const OFFLINE: [(&str, &str); 2] = [("npm_config_offline", "true"), ("UV_OFFLINE
 /// A server that may be started or asked, as it is shown to the person who decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartPlan {
-    /// Its positions in the scan: file and server, one for each client that has it.
+    /// The server's positions in the scan: file and server, one for each client that has it.
     pub(super) indexes: Vec<(usize, usize)>,
-    /// Its name in the file.
+    /// The server's name in the file.
     pub name: String,
-    /// Its command or URL.
+    /// The server's command or URL.
     pub target: StartTarget,
     /// The reason why it cannot be started in the sandbox.
     pub outside: Option<String>,

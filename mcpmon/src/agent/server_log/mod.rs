@@ -63,12 +63,12 @@ fn in_home(home: &Path) -> Option<LogDirectory> {
 pub struct ServerRun {
     /// The server.
     pub server: ServerId,
-    /// Its session.
+    /// The server's session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
-    /// Its first process.
+    /// The first process of the run.
     pub pid: u32,
-    /// Its start.
+    /// The time at which the run started.
     pub started: Timestamp,
 }
 

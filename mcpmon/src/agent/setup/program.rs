@@ -11,7 +11,7 @@ const GONE: &str = " (deleted)";
 /// This program, as clients can start it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its path, with all links resolved.
+    /// The path, with all links resolved.
     pub path: String,
     /// True if the path may not exist for long: a build or temporary directory.
     pub is_fleeting: bool,

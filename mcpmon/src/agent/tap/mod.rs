@@ -58,7 +58,7 @@ pub struct TapStatus {
 /// A tapped server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TappedStatus {
-    /// Its name.
+    /// The name.
     pub server_id: String,
     /// The serving process, or the launcher.
     pub pid: u32,

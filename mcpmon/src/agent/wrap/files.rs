@@ -51,7 +51,7 @@ pub(super) struct PlannedFiles {
     stage: Stage,
     /// The program, if a dynamic loader is told to run it.
     loaded: Option<String>,
-    /// Its script, in its state before the start.
+    /// The program's script, in its state before the start.
     script: Option<Script>,
 }
 

@@ -89,7 +89,7 @@ pub struct WrapOptions {
     pub server: Option<ServerId>,
     /// The server's program.
     pub program: OsString,
-    /// Its arguments.
+    /// The arguments of that program.
     pub arguments: Vec<OsString>,
     /// A remote server; it has no program on this host.
     pub remote: Option<RemoteServer>,

@@ -28,7 +28,7 @@ const MAX_HELD: usize = 64;
 /// The program that a wrapper is about to start.
 #[derive(Debug)]
 pub(crate) struct ClaimedStart {
-    /// Its program.
+    /// The program.
     pub(crate) program: HeldProgram,
     /// Names of the variables in its environment.
     pub(crate) names: Vec<String>,

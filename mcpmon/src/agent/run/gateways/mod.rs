@@ -87,9 +87,9 @@ pub enum GatewayError {
 /// The program, arguments and environment of an agent's start.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::agent) struct AgentCircumstances<'a, V> {
-    /// Its program.
+    /// The program.
     pub(in crate::agent) program: &'a OsStr,
-    /// Its arguments.
+    /// The arguments.
     pub(in crate::agent) arguments: &'a [OsString],
     /// Looks up an environment variable.
     pub(in crate::agent) variable: V,
