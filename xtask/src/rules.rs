@@ -247,7 +247,9 @@ fn page(rule: &Rule, like: &[&Rule], source: &Source) -> String {
 }
 
 fn if_it_is_wrong(rule: &Rule, source: &Source) -> String {
-    let Rule { id, name, .. } = rule;
+    let Rule {
+        id, name, category, ..
+    } = rule;
     let approval = match (rule.outcome, source.file == SOURCES[0].file) {
         (Outcome::Act, true) => {
             "`mcpmon approve SERVER:TOOL` shows a hidden tool again, pinned as it is listed now. "
@@ -255,7 +257,7 @@ fn if_it_is_wrong(rule: &Rule, source: &Source) -> String {
         (Outcome::Act | Outcome::Alert | Outcome::Note, _) => "",
     };
     format!(
-        "\n## If it is wrong\n\nMost false alarms are texts that quote, forbid or document what this rule looks for, in words that mcpmon does not\ntake for that. {approval}To accept what this rule finds of one tool:\n\n```sh\nmcpmon policy accept {id} --server SERVER --tool TOOL\n```\n\nThis adds an entry to `mcp.suppressions`; with `until: DATE` it expires\n([detection.md](../detection.md#suppressions)). `mcp.detection.builtin: {{{name}: false}}` switches off every rule of\nthis name.\n"
+        "\n## If it is wrong\n\nMost false alarms are texts that quote, forbid or document what this rule looks for, in words that mcpmon does not\ntake for that. {approval}To accept what this rule finds of one tool:\n\n```sh\nmcpmon policy accept {id} --server SERVER --tool TOOL\n```\n\nThis adds an entry to `mcp.suppressions`; with `until: DATE` it expires\n([detection.md](../detection.md#suppressions)). A suppression with `rule: {name}` and no `server` accepts every rule of this name;\n`mcp.detection.builtin: {{{category}: false}}` switches off the whole category `{category}`.\n"
     )
 }
 

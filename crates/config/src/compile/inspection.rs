@@ -55,7 +55,7 @@ fn custom_patterns(raw: &[raw::CustomPattern], findings: &mut Vec<KeyFault>) -> 
     let mut names = BTreeSet::new();
     let mut patterns = Vec::with_capacity(raw.len());
     if raw.len() > MOST_CUSTOM {
-        let message = format!("more than {MOST_CUSTOM} patterns: join some of them with `|`");
+        let message = format!("more than {MOST_CUSTOM} patterns: join expressions with `|`");
         findings.push(KeyFault::new(list.index(MOST_CUSTOM), message));
     }
     for (index, entry) in raw.iter().enumerate().take(MOST_CUSTOM) {

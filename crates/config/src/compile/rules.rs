@@ -127,7 +127,7 @@ impl Compiler<'_> {
         if self.patterns == MOST_PATTERNS + 1 {
             self.wrong(
                 path.clone(),
-                format!("more than {MOST_PATTERNS} patterns: join some of them with `|`"),
+                format!("more than {MOST_PATTERNS} regular expressions and globs: join expressions with `|`, and use wider globs"),
             );
         }
         self.patterns <= MOST_PATTERNS

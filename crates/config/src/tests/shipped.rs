@@ -1,6 +1,9 @@
 //! The policies and the schema that ship with the program.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use mcpmon_policy::{Mode, OnChange, Policy, RuleAction, ServerPolicy, Unwrapped};
 
@@ -95,4 +98,23 @@ fn the_defaults_written_out_are_a_valid_file() {
     };
     expected.network.bypass = super::usual_models();
     assert_eq!(*loaded.policy, expected);
+}
+
+#[test]
+fn the_pages_of_rules_name_keys_that_exist() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules");
+    let pages = std::fs::read_dir(&folder).expect("docs/rules can be read");
+    let mut keys = BTreeSet::new();
+    for page in pages {
+        let page = std::fs::read_to_string(page.expect("an entry").path()).expect("a page is text");
+        let key = page
+            .split_once("`mcp.detection.builtin: {")
+            .and_then(|(_, rest)| rest.split_once("}`"));
+        keys.extend(key.map(|(key, _)| key.to_owned()));
+    }
+    assert!(!keys.is_empty());
+    for key in keys {
+        let text = format!("mcp: {{detection: {{builtin: {{{key}}}}}}}");
+        super::compile(&[("page.yaml", &text)]).unwrap_or_else(|invalid| panic!("{invalid}"));
+    }
 }
