@@ -78,7 +78,7 @@ impl Rule {
 
     fn consequence(&self, source: &Source) -> String {
         match self.outcome {
-            Outcome::Note => "It is recorded, and no more follows.".to_owned(),
+            Outcome::Note => "It is only recorded.".to_owned(),
             Outcome::Alert => "It is reported (`mcpmon detections`); nothing is stopped.".to_owned(),
             Outcome::Act => format!("With the default policy {}.", source.act),
         }
@@ -126,7 +126,7 @@ impl InventoryRule {
             _ => "configuration files and skills as a whole",
         };
         format!(
-            "# `{id}`\n\nFound by `mcpmon scan` (severity `{severity}`) in {subject}: {title}.\n\n{why}\n\n## Found\n\n{}\n## Not found\n\nLike it, and harmless:\n\n{}\n## What to do\n\n{remedy}\n\nTo accept what this rule finds of one server or skill, by the name that the scan shows:\n\n```sh\nmcpmon policy accept {id} --server NAME\n```\n\nThis adds an entry to `mcp.suppressions`; with `until: DATE` it expires\n([detection.md](../detection.md#suppressions)). What a scan reads: [scan.md](../scan.md).\n",
+            "# `{id}`\n\nFound by `mcpmon scan` (severity `{severity}`) in {subject}: {title}.\n\n{why}\n\n## Found\n\n{}\n## Not found\n\nA similar text that is harmless:\n\n{}\n## What to do\n\n{remedy}\n\nTo accept what this rule finds of one server or skill, by the name that the scan shows:\n\n```sh\nmcpmon policy accept {id} --server NAME\n```\n\nThis adds an entry to `mcp.suppressions`; with `until: DATE` it expires\n([detection.md](../detection.md#suppressions)). What a scan reads: [scan.md](../scan.md).\n",
             quoted(hit),
             quoted(miss),
         )
@@ -228,11 +228,14 @@ fn page(rule: &Rule, like: &[&Rule], source: &Source) -> String {
     );
     if matches!(rule.outcome, Outcome::Act | Outcome::Alert) && !rule.schema && source.file == SOURCES[0].file
     {
-        page += " In texts of schemas it counts one level less.";
+        page += match rule.outcome {
+            Outcome::Act => " In texts of schemas it is only reported.",
+            Outcome::Alert | Outcome::Note => " In texts of schemas it is only recorded.",
+        };
     }
     page += &format!("\n\n## Found\n\n{}", quoted(&rule.hit));
     page += &format!(
-        "\n## Not found\n\nLike it, and harmless:\n\n{}",
+        "\n## Not found\n\nA similar text that is harmless:\n\n{}",
         quoted(&rule.miss)
     );
     page += &if_it_is_wrong(rule, source);
@@ -257,7 +260,7 @@ fn if_it_is_wrong(rule: &Rule, source: &Source) -> String {
         (Outcome::Act | Outcome::Alert | Outcome::Note, _) => "",
     };
     format!(
-        "\n## If it is wrong\n\nMost false alarms are texts that quote, forbid or document what this rule looks for, in words that mcpmon does not\ntake for that. {approval}To accept what this rule finds of one tool:\n\n```sh\nmcpmon policy accept {id} --server SERVER --tool TOOL\n```\n\nThis adds an entry to `mcp.suppressions`; with `until: DATE` it expires\n([detection.md](../detection.md#suppressions)). A suppression with `rule: {name}` and no `server` accepts every rule of this name;\n`mcp.detection.builtin: {{{category}: false}}` switches off the whole category `{category}`.\n"
+        "\n## If it is wrong\n\nMost false alarms are texts that quote, forbid or document what this rule looks for in a way that mcpmon does\nnot recognise. {approval}To accept what this rule finds of one tool:\n\n```sh\nmcpmon policy accept {id} --server SERVER --tool TOOL\n```\n\nThis adds an entry to `mcp.suppressions`; with `until: DATE` it expires\n([detection.md](../detection.md#suppressions)). A suppression with `rule: {name}` and no `server` accepts every rule of this name;\n`mcp.detection.builtin: {{{category}: false}}` switches off the whole category `{category}`.\n"
     )
 }
 

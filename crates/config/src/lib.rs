@@ -99,7 +99,7 @@ impl LoadedConfiguration {
         if lost().next().is_some() {
             event.severity = Severity::High;
             event.reason = Some(format!(
-                "{} rules and settings that were in force are so no longer; if that was not meant, put them back into the {}",
+                "{} rules and settings are no longer in force; if this was not intended, restore them in the {}",
                 lost().count(),
                 if bundle.is_some() { "bundle" } else { "file" }
             ));
@@ -122,7 +122,7 @@ pub enum ConfigError {
     Invalid(#[from] InvalidConfiguration),
     /// The files that were in force are gone.
     #[error(
-        "the configuration file is gone; what it said stays in force. Put it back, or restart for the embedded default"
+        "the configuration file is gone; the last policy stays in force. Restore the file, or restart to use the embedded default"
     )]
     Vanished,
 }

@@ -15,7 +15,7 @@ pub(super) struct Range {
     /// Before this time
     #[arg(long, value_name = "TIME")]
     until: Option<Moment>,
-    /// The newest so many
+    /// Show at most this many, the newest
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) limit: u32,
 }
@@ -23,13 +23,13 @@ pub(super) struct Range {
 /// The subjects of the listing.
 #[derive(Debug, Args)]
 pub(super) struct ListingScope {
-    /// Of this server
+    /// Only of this server
     #[arg(long, value_name = "ID")]
     server: Option<String>,
-    /// Of this process
+    /// Only of this process
     #[arg(long)]
     pid: Option<u32>,
-    /// Of the container whose id starts so
+    /// Only of the container whose id starts with this
     #[arg(long, value_name = "ID")]
     container: Option<String>,
 }
@@ -40,13 +40,13 @@ pub(super) struct CallScope {
     /// Of this session
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Of this server
+    /// Only of this server
     #[arg(long, value_name = "ID")]
     server: Option<String>,
     /// Of this tool
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// With this action: allow, audit, would_ask, would_block, block
+    /// Only with this action: allow, audit, would_ask, would_block, block
     #[arg(long, value_parser = parse_action)]
     action: Option<Action>,
     /// At least this bad: info, low, medium, high, critical

@@ -164,7 +164,7 @@ fn describe(kind: EventKind, event: &StoredEvent) -> Option<String> {
             client, orphaned_ms, ..
         } => {
             let client = client.map_or_else(String::new, |client| format!(" by {client}"));
-            format!("left{client} {} ago", time::span(orphaned_ms))
+            format!("orphaned{client} {} ago", time::span(orphaned_ms))
         }
         EventKind::NameSimilarity {
             similar_to, method, ..
@@ -176,7 +176,7 @@ fn describe(kind: EventKind, event: &StoredEvent) -> Option<String> {
             tool_name,
             new_hash: None,
             ..
-        } => format!("{tool_name} is listed no more"),
+        } => format!("{tool_name} is no longer listed"),
         EventKind::ToolChanged {
             tool_name, changes, ..
         } => {

@@ -251,7 +251,7 @@ fn walk<'v, 'p>(root: Node<'v>, path: &'p [String]) -> Result<PathEnd<'v, 'p>, S
             return Ok(PathEnd::Missing(value, &path[depth..]));
         };
         if named.next().is_some() {
-            return Err(SettingError::Unclear(format!("`{step}` stands in it twice")));
+            return Err(SettingError::Unclear(format!("`{step}` is set twice in it")));
         }
         let range =
             |member: mcpmon_protocol::decode::json::Member<'_>| member.start..member.value.range().end;

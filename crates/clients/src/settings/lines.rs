@@ -132,7 +132,7 @@ impl<'b> LinesText<'b> {
 
     fn place_in_env(self, name: &str) -> Result<Option<PlacedLine>, SettingError> {
         let text = str::from_utf8(self.bytes)
-            .map_err(|error| SyntaxMistake::at(self.bytes, error.valid_up_to(), "this is no UTF-8"))?;
+            .map_err(|error| SyntaxMistake::at(self.bytes, error.valid_up_to(), "this is not UTF-8"))?;
         let (mut at, mut found) = (0, None);
         for line in text.split_inclusive('\n') {
             let start = at;
@@ -145,7 +145,7 @@ impl<'b> LinesText<'b> {
                 continue;
             }
             if found.is_some() {
-                return Err(SettingError::Unclear(format!("`{name}` stands in it twice")));
+                return Err(SettingError::Unclear(format!("`{name}` is set twice in it")));
             }
             let end = start + line.trim_end().len();
             let value = right.trim().trim_matches(['"', '\'']);

@@ -378,7 +378,7 @@ fn codex_with_a_provider_of_its_own_is_left() {
 #[test_case("[]", "the file is no object"; "a list")]
 #[test_case(r#"{"hooks": []}"#, "`hooks` is no object"; "hooks that are a list")]
 #[test_case(r#"{"hooks": {"PreToolUse": {}}}"#, "`hooks.PreToolUse` is no list"; "an event that is an object")]
-#[test_case(r#"{"hooks": {}, "hooks": {}}"#, "`hooks` stands in it twice"; "two of a name")]
+#[test_case(r#"{"hooks": {}, "hooks": {}}"#, "`hooks` is set twice in it"; "two of a name")]
 #[test_case("{", "1:2"; "no JSON")]
 #[test_case("// c\n{}", "1:1"; "a comment where none may be")]
 fn what_is_unclear_is_left_with_the_reason(text: &str, reason: &str) {

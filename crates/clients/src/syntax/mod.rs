@@ -143,5 +143,5 @@ fn tree_text(bytes: &[u8]) -> Result<&str, SyntaxMistake> {
             "the file is larger than 4 MiB",
         ));
     }
-    str::from_utf8(bytes).map_err(|error| SyntaxMistake::at(bytes, error.valid_up_to(), "this is no UTF-8"))
+    str::from_utf8(bytes).map_err(|error| SyntaxMistake::at(bytes, error.valid_up_to(), "this is not UTF-8"))
 }

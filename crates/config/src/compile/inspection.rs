@@ -117,11 +117,7 @@ pub(super) fn suppressions(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Vec<
                 &entry.rule,
                 "expected the rule or pattern that is accepted, `*` for all",
             ),
-            (
-                "reason",
-                &entry.reason,
-                "expected why it is accepted, for whoever asks later",
-            ),
+            ("reason", &entry.reason, "expected the reason why it is accepted"),
         ] {
             if text.trim().is_empty() {
                 findings.push(KeyFault::new(path.key(key), message));
@@ -133,7 +129,7 @@ pub(super) fn suppressions(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Vec<
         }
         let until = match entry.until.as_ref().map(|until| end_of(until.0)) {
             Some(None) => {
-                findings.push(KeyFault::new(path.key("until"), "no such day can be reached"));
+                findings.push(KeyFault::new(path.key("until"), "this date is out of range"));
                 continue;
             }
             Some(until) => until,
@@ -156,7 +152,7 @@ fn unknown_rule(name: &str, known: &[&str]) -> String {
         Some(meant) => format!("; did you mean `{meant}`?"),
         None => ": `mcpmon detections --json` has the ids of rules that found something".to_owned(),
     };
-    format!("`{name}` is neither a rule nor what one finds{meant}")
+    format!("`{name}` is neither the id of a rule nor the name of a finding{meant}")
 }
 
 /// Returns the first instant after a day, in UTC, so that a shared file means the same everywhere.
@@ -192,7 +188,7 @@ pub(super) fn limits(raw: &raw::Limits, findings: &mut Vec<KeyFault>) -> Limits 
     if !(SMALLEST_LINE..=LARGEST_LINE).contains(&line) {
         findings.push(KeyFault::new(
             section.key("max_line"),
-            "expected from `64KiB` (smaller, and a server cannot introduce itself) to `1GiB` (it is held in memory)",
+            "expected from `64KiB` (the `initialize` response must fit) to `1GiB` (it is held in memory)",
         ));
     }
     for (key, value, message) in [
@@ -214,7 +210,7 @@ pub(super) fn limits(raw: &raw::Limits, findings: &mut Vec<KeyFault>) -> Limits 
         (
             "max_streams_per_server",
             raw.max_streams_per_server,
-            "no server reached over the network could tell of changes: expected at least 1",
+            "no remote server could notify of changes: expected at least 1",
         ),
     ] {
         if value == 0 {
@@ -224,7 +220,7 @@ pub(super) fn limits(raw: &raw::Limits, findings: &mut Vec<KeyFault>) -> Limits 
     if !(8..=DEEPEST).contains(&raw.max_schema_depth) {
         findings.push(KeyFault::new(
             section.key("max_schema_depth"),
-            format!("expected from 8 (a tool's schema is no flatter) to {DEEPEST}"),
+            format!("expected 8 (tool schemas are at least this deep) to {DEEPEST}"),
         ));
     }
     let number = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);

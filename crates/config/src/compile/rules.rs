@@ -270,7 +270,7 @@ impl Compiler<'_> {
         if raw.decision == Decision::Allow {
             self.wrong(
                 path.key("decision"),
-                "a limit that allows what is outside of it limits nothing: expected `AUDIT`, `ASK` or `BLOCK`",
+                "`ALLOW` would permit values outside the limit: expected `AUDIT`, `ASK` or `BLOCK`",
             );
         }
         let argument = self.take(ArgumentPath::new(&raw.argument), path.key("argument"))?;

@@ -140,7 +140,7 @@ impl Draft {
         if !enforces {
             self.differs(
                 &node,
-                "without `enforce_policy` agentsh enforces nothing, and mcpmon everything: `mode: observe` only looks",
+                "agentsh enforces nothing without `enforce_policy`, but mcpmon enforces by default; to only record, set `mode: observe`",
             );
         }
         self.down(RULES, node);
@@ -198,16 +198,16 @@ impl Draft {
             );
             self.comments.insert(
                 "mcp.cross_server.cross_server_flow.categories",
-                "As agentsh does. mcpmon's own are `write` and `send`: most tools compute, or cannot be told.",
+                "As in agentsh. mcpmon's default is `write` and `send`, because most other tools compute or have no known category.",
             );
         }
         self.comments.insert(
             "mcp.cross_server.decision",
-            "As agentsh does. mcpmon's own `evidence` blocks where what was read is sent, and stops fewer ordinary runs.",
+            "As in agentsh. mcpmon's default `evidence` blocks only where data that was read is sent on, so it stops fewer legitimate calls.",
         );
         self.comments.insert(
             "mcp.cross_server.classifier",
-            "As agentsh does, by the start of names. mcpmon's own `evidence` knows more tools.",
+            "As in agentsh: by the beginning of tool names. mcpmon's default `evidence` classifies more tools.",
         );
     }
 
@@ -215,7 +215,7 @@ impl Draft {
     pub(super) fn inspection(&mut self, node: Node) {
         self.differs(
             &node,
-            "agentsh only alerts; mcpmon hides tools in which something bad is found: `mcp.detection.on_detection: alert` only alerts",
+            "agentsh only alerts; mcpmon hides tools with findings. To only alert, set `mcp.detection.on_detection: alert`",
         );
         self.put("mcp.detection.enabled", node);
     }
@@ -245,7 +245,7 @@ impl Draft {
     pub(super) fn alert_on_change(&mut self, node: Node) {
         let path = KeyPath::root().key("mcp").key("version_pinning").key("on_change");
         if self.tree.find(&path).is_some() {
-            self.left(&node, "`version_pinning.on_change` says it already");
+            self.left(&node, "`version_pinning.on_change` is already set");
             return;
         }
         let on_change = match node.value {
@@ -267,7 +267,7 @@ impl Draft {
         );
         self.comments.insert(
             "mcp.version_pinning.on_change",
-            "From `alert_on_change`. mcpmon's own `block` stops calls of what changed.",
+            "From `alert_on_change`. mcpmon's default `block` refuses calls to changed tools.",
         );
     }
 
@@ -276,7 +276,7 @@ impl Draft {
         for entry in self.entries(node) {
             self.differs(
                 &entry.node,
-                "mcpmon has patterns and severities of its own for it; `mcp.detection.custom_patterns` takes expressions of yours",
+                "mcpmon uses its own rules and severities for this category; add your expressions to `mcp.detection.custom_patterns`",
             );
             self.put(
                 &format!("mcp.detection.builtin.{}", entry.key),

@@ -403,7 +403,7 @@ fn patterns() {
 #[test]
 fn limits_out_of_range() {
     assert_snapshot!(mistakes("mcp: {limits: {max_line: 1KiB, max_tools: 0, max_batch: 0, max_pending: 0, max_schema_depth: 513}}\n"), @r"
-    mcpmon.yaml:1:26: mcp.limits.max_line: expected from `64KiB` (smaller, and a server cannot introduce itself) to `1GiB` (it is held in memory)
+    mcpmon.yaml:1:26: mcp.limits.max_line: expected from `64KiB` (the `initialize` response must fit) to `1GiB` (it is held in memory)
        |
      1 | mcp: {limits: {max_line: 1KiB, max_tools: 0, max_batch: 0, max_pending: 0, max_schema_depth: 513
        |                          ^^^^
@@ -423,18 +423,18 @@ fn limits_out_of_range() {
      1 | mcp: {limits: {max_line: 1KiB, max_tools: 0, max_batch: 0, max_pending: 0, max_schema_depth: 513
        |                                                                         ^
 
-    mcpmon.yaml:1:94: mcp.limits.max_schema_depth: expected from 8 (a tool's schema is no flatter) to 512
+    mcpmon.yaml:1:94: mcp.limits.max_schema_depth: expected 8 (tool schemas are at least this deep) to 512
        |
      1 | mcp: {limits: {max_line: 1KiB, max_tools: 0, max_batch: 0, max_pending: 0, max_schema_depth: 513
        |                                                                                              ^^^
     ");
     assert_snapshot!(mistakes("mcp: {limits: {max_line: 2GiB, max_schema_depth: 7, request_timeout: 5}}\n"), @r"
-    mcpmon.yaml:1:26: mcp.limits.max_line: expected from `64KiB` (smaller, and a server cannot introduce itself) to `1GiB` (it is held in memory)
+    mcpmon.yaml:1:26: mcp.limits.max_line: expected from `64KiB` (the `initialize` response must fit) to `1GiB` (it is held in memory)
        |
      1 | mcp: {limits: {max_line: 2GiB, max_schema_depth: 7, request_timeout: 5}}
        |                          ^^^^
 
-    mcpmon.yaml:1:50: mcp.limits.max_schema_depth: expected from 8 (a tool's schema is no flatter) to 512
+    mcpmon.yaml:1:50: mcp.limits.max_schema_depth: expected 8 (tool schemas are at least this deep) to 512
        |
      1 | mcp: {limits: {max_line: 2GiB, max_schema_depth: 7, request_timeout: 5}}
        |                                                  ^
@@ -465,7 +465,7 @@ fn days_that_are_none() {
      3 |     - {rule: persona, reason: b, until: soon}
        |                                         ^^^^
 
-    mcpmon.yaml:4:41: mcp.suppressions[1].until: no such day can be reached
+    mcpmon.yaml:4:41: mcp.suppressions[1].until: this date is out of range
        |
      4 |     - {rule: persona, reason: b, until: 9999-12-31}
        |                                         ^^^^^^^^^^
@@ -475,7 +475,7 @@ fn days_that_are_none() {
      5 |     - {rule: "", reason: " ", until: 2027-01-01}
        |              ^^
 
-    mcpmon.yaml:5:26: mcp.suppressions[2].reason: expected why it is accepted, for whoever asks later
+    mcpmon.yaml:5:26: mcp.suppressions[2].reason: expected the reason why it is accepted
        |
      5 |     - {rule: "", reason: " ", until: 2027-01-01}
        |                          ^^^
@@ -491,12 +491,12 @@ fn days_that_are_none() {
 #[test]
 fn rules_that_are_none() {
     assert_snapshot!(mistakes("mcp:\n  suppressions:\n    - {rule: instruction-overide-3, reason: b}\n    - {rule: \"inst*\", reason: b}\n    - {rule: nothing_like_it, reason: b}\n"), @r"
-    mcpmon.yaml:3:14: mcp.suppressions[0].rule: `instruction-overide-3` is neither a rule nor what one finds; did you mean `instruction-override-3`?
+    mcpmon.yaml:3:14: mcp.suppressions[0].rule: `instruction-overide-3` is neither the id of a rule nor the name of a finding; did you mean `instruction-override-3`?
        |
      3 |     - {rule: instruction-overide-3, reason: b}
        |              ^^^^^^^^^^^^^^^^^^^^^
 
-    mcpmon.yaml:5:14: mcp.suppressions[2].rule: `nothing_like_it` is neither a rule nor what one finds: `mcpmon detections --json` has the ids of rules that found something
+    mcpmon.yaml:5:14: mcp.suppressions[2].rule: `nothing_like_it` is neither the id of a rule nor the name of a finding: `mcpmon detections --json` has the ids of rules that found something
        |
      5 |     - {rule: nothing_like_it, reason: b}
        |              ^^^^^^^^^^^^^^^

@@ -180,7 +180,7 @@ fn keys_without_effect(mcp: &str) -> Vec<String> {
 #[test_case("{value_limits: [{id: a, argument: x, max: .nan, decision: BLOCK}]}", "1:48: value `.nan` is not a finite number"; "nan")]
 #[test_case("{value_limits: [{id: a, argument: x, min: -.inf, decision: BLOCK}]}", "1:48: value `-.inf` is not a finite number"; "infinity")]
 #[test_case("{value_limits: [{id: a, argument: x, max: ten, decision: BLOCK}]}", "1:48: mcp.value_limits[0].max: expected a number, found the text `ten`"; "no number")]
-#[test_case("{value_limits: [{id: a, argument: x, max: 1, decision: ALLOW}]}", "1:61: mcp.value_limits[0].decision: a limit that allows what is outside of it limits nothing: expected `AUDIT`, `ASK` or `BLOCK`"; "a limit that allows")]
+#[test_case("{value_limits: [{id: a, argument: x, max: 1, decision: ALLOW}]}", "1:61: mcp.value_limits[0].decision: `ALLOW` would permit values outside the limit: expected `AUDIT`, `ASK` or `BLOCK`"; "a limit that allows")]
 #[test_case("{resource_rules: [{id: a, match: {scheme: x}, decision: ASK}]}", "1:62: mcp.resource_rules[0].decision: a person is asked about tool calls only: expected `ALLOW`, `AUDIT` or `BLOCK`"; "a question about a read")]
 #[test_case("{value_limits: [{id: a, argument: '', max: 1, decision: AUDIT}]}", "1:40: mcp.value_limits[0].argument: a name is missing: expected for example `amount`, `order.amount` or `items[].price`"; "no argument")]
 fn a_mistake(mcp: &str, expected: &str) {

@@ -164,7 +164,7 @@ pub(super) fn vanished(teller: &Teller<'_>, entry: &DefinitionEntry) -> Option<E
     event.rule = Some("version_pin".to_owned());
     event.reason = Some(match key.name.as_str() {
         "" => format!("the {} are gone", key.kind.as_str()),
-        name => format!("the {} {} is listed no more", key.kind.as_str(), shown(name)),
+        name => format!("the {} {} is no longer listed", key.kind.as_str(), shown(name)),
     });
     Some(event)
 }

@@ -14,7 +14,7 @@ pub(super) fn instead(error: WrapError, process: Box<RelayProcess>, judge: Sessi
     if let WrapError::Denied { server, denial } = &error {
         match ClientSide::of_process(process) {
             Ok(client) => turn_away(client, filter, server, denial),
-            Err(error) => tracing::warn!(%error, "the client is not answered"),
+            Err(error) => tracing::warn!(%error, "cannot answer the client of a refused server"),
         }
     }
     error
@@ -27,6 +27,6 @@ pub(super) fn turn_away(client: ClientSide, filter: Filter, server: &ServerId, d
         ..denial.clone()
     };
     if let Err(error) = client.turn_away(filter, clock::now, &told) {
-        tracing::warn!(%error, "the client is not answered any more");
+        tracing::warn!(%error, "stopped answering the client of a refused server");
     }
 }

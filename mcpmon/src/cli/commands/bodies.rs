@@ -26,7 +26,7 @@ pub(in crate::cli) struct Options {
 enum Command {
     /// List what is kept, without a key
     List {
-        /// The newest so many
+        /// Show at most this many, the newest
         #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         limit: u32,
     },

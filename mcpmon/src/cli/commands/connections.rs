@@ -23,10 +23,10 @@ pub(in crate::cli) struct Options {
     whose: ListingScope,
     #[command(flatten)]
     range: Range,
-    /// With this action: allow, audit, would_block, block
+    /// Only connections with this action: allow, audit, would_block, block
     #[arg(long, value_parser = parse_action)]
     action: Option<Action>,
-    /// Go on with what comes
+    /// Keep running, and print new events as they are recorded
     #[arg(long, conflicts_with = "until")]
     follow: bool,
 }
@@ -94,7 +94,7 @@ pub(in crate::cli) fn run(
     };
     if !options.follow && reader.find(&filter, 1)?.is_empty() && reader.unwatched(span)? == [span] {
         output.note(
-            "nothing is known: only a daemon sees connections, and none watched; start `mcpmon daemon`",
+            "no connections were recorded: only the daemon sees them, and it was not running in this time; start `mcpmon daemon`",
         )?;
         return Ok(output.flush()?);
     }

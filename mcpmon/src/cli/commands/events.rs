@@ -34,13 +34,13 @@ pub(in crate::cli) struct Options {
     /// Of this type, such as mcp_server_started; may be given more than once
     #[arg(long = "type", value_name = "TYPE", value_parser = PossibleValuesParser::new(EventType::ALL.iter().map(|kind| kind.as_str())), hide_possible_values = true)]
     types: Vec<String>,
-    /// With this action: allow, audit, would_ask, would_block, block
+    /// Only events with this action: allow, audit, would_ask, would_block, block
     #[arg(long, value_parser = parse_action)]
     action: Option<Action>,
     /// At least this bad: info, low, medium, high, critical
     #[arg(long, value_parser = parse_severity)]
     severity: Option<Severity>,
-    /// Go on with what comes
+    /// Keep running, and print new events as they are recorded
     #[arg(long, conflicts_with = "until")]
     follow: bool,
 }
@@ -119,7 +119,7 @@ mod tests {
         insta::assert_snapshot!(shown(sample::every_kind(), Form::Table, 100), @"
         TIME (UTC)      SEVERITY  ACTION  TYPE                        SERVER   WHAT
         11-20 12:00:00  info      allow   mcp_server_started          files    npx -y @modelcontextprotocol…
-        11-20 12:00:00  low       audit   mcp_server_orphaned         files    left by claude 15s ago
+        11-20 12:00:00  low       audit   mcp_server_orphaned         files    orphaned by claude 15s ago
         11-20 12:00:00  info      allow   mcp_server_sandboxed        files    strict
         11-20 12:00:00  info      allow   mcp_server_exited           files    exit 0 after 1.5s
         11-20 12:00:00  high      audit   mcp_server_binary_mismatch  files    package /home/me/.npm/_npx/1…

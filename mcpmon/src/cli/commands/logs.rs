@@ -25,10 +25,10 @@ const MAX_NAMED: usize = 20;
 pub(in crate::cli) struct Options {
     /// The server's id
     server: String,
-    /// Go on with what comes, also from later runs
+    /// Keep running, and print new lines as they are written, also those of later runs
     #[arg(long, short)]
     follow: bool,
-    /// The newest so many lines
+    /// Show at most this many lines, the newest
     #[arg(long, short = 'n', value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     lines: u32,
     /// Of this session

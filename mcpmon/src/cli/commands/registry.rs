@@ -37,7 +37,7 @@ pub(in crate::cli) enum Command {
 /// The definitions to show.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ChosenDefinitions {
-    /// Of this server
+    /// Only of this server
     #[arg(long, value_name = "ID")]
     server: Option<String>,
     /// Of this name

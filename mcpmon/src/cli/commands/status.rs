@@ -237,8 +237,9 @@ fn mcp_proxy(status: &Status) -> Option<String> {
     let proxy = status.proxy.as_ref().filter(|proxy| !proxy.servers.is_empty())?;
     let servers: Vec<&str> = proxy.servers.iter().map(|server| server.as_str()).collect();
     let (listen, servers, conversations) = (proxy.listen, servers.join(", "), proxy.conversations);
+    let plural = if conversations == 1 { "" } else { "s" };
     Some(format!(
-        "http://{listen}/mcp/SERVER, for {servers}; {conversations} conversations"
+        "http://{listen}/mcp/SERVER, for {servers}; {conversations} conversation{plural}"
     ))
 }
 

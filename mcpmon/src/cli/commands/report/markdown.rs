@@ -93,7 +93,7 @@ fn sections(report: &Report) -> Vec<Section> {
     let unseen = match report.seen {
         WatchedPart::Whole => "None.",
         WatchedPart::Partly(_) => "None while a daemon watched, which was not all the time.",
-        WatchedPart::Not => "Not seen: only a daemon sees connections, and none watched.",
+        WatchedPart::Not => "Not recorded: only the daemon sees connections, and it was not running.",
     };
     let section = |title, headers: &[&'static str], rows: Vec<Vec<String>>| Section {
         title,

@@ -97,7 +97,7 @@ impl Pane {
             Self::Sessions => "no session yet: agents that start servers through mcpmon have one",
             Self::Servers => "no server yet: start one with `mcpmon wrap -- COMMAND`",
             Self::Calls => "no tool was called yet",
-            Self::Connections => "no connections: only a daemon sees them",
+            Self::Connections => "no connections: only the daemon sees them",
             Self::Detections => "nothing was found",
             Self::Approvals => "nothing waits for an answer",
         }

@@ -198,7 +198,7 @@ function timeline() {
 
 function connections() {
   const rows = (report.connections ?? []).map((connection) => [text(connection.remote), word(connection.action), String(connection.count)]);
-  const empty = report.connections === null ? "Not seen: only a daemon sees connections, and none watched." : "None.";
+  const empty = report.connections === null ? "Not recorded: only the daemon sees connections, and it was not running." : "None.";
   section("Connections", table(["remote", "verdict", "count"], rows, empty), ...left(rows, report.connections_count));
 }
 
