@@ -144,7 +144,12 @@ mod x;",
             } else {
                 Vec::new()
             };
-            let found = house::of_text(&text).into_iter().chain(rust).chain(questions);
+            let bounds = if is_plain {
+                house::bounds(&source::read(&text).tokens)
+            } else {
+                Vec::new()
+            };
+            let found = house::of_text(&text).into_iter().chain(rust).chain(questions).chain(bounds);
             violations.extend(found.map(|violation| format!("{}: {violation}", path.display())));
         }
         assert_none(&violations);
