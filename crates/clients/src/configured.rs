@@ -41,7 +41,7 @@ pub struct ConfiguredServer {
     pub id: ServerId,
     /// The position of its name.
     pub place: Place,
-    /// How the server is reached; if it is wrapped, how mcpmon reaches it.
+    /// The server's transport; if it is wrapped, the one between mcpmon and the server.
     pub transport: ConfiguredTransport,
     /// True if it is behind a wrapper of mcpmon.
     pub is_wrapped: bool,
@@ -55,7 +55,7 @@ pub struct ConfiguredServer {
     pub json: String,
 }
 
-/// How a server is reached.
+/// The transport of a configured server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfiguredTransport {
     /// On stdio: these words are executed.

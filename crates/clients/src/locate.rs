@@ -204,7 +204,7 @@ const SKILL: &str = "SKILL.md";
 /// Levels of directories in which skills are searched for.
 const MAX_SKILL_DEPTH: usize = 4;
 
-/// How links to directories are treated.
+/// The treatment of links to directories.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Links {
     Follow,

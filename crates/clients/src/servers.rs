@@ -29,7 +29,7 @@ pub(crate) struct ServerEntry<'n> {
     pub(crate) transport: ServerReach<'n>,
 }
 
-/// How a client reaches a server.
+/// The way in which a client reaches a server.
 #[derive(Debug)]
 pub(crate) enum ServerReach<'n> {
     /// The client starts a command.
@@ -76,7 +76,7 @@ pub(crate) struct PlacedArguments<'n> {
     pub(crate) node: &'n Node,
 }
 
-/// Whether a server is wrapped.
+/// The state of a server's entry: wrapped or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrapping {
     /// It is not wrapped.

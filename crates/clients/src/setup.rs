@@ -30,16 +30,16 @@ pub struct Options {
     pub projects: Vec<PathBuf>,
     /// The user of this process.
     pub user: u32,
-    /// Whether servers are wrapped or unwrapped.
+    /// The direction: servers are wrapped or unwrapped.
     pub direction: Direction,
-    /// Whether files are changed.
+    /// The effect: files are changed, or only compared.
     pub effect: SetupEffect,
     /// Digests of the files whose changes a person has confirmed: no other file is changed, and none that changed
     /// since. `None` if no confirmation was asked for.
     pub confirmed: Option<BTreeMap<PathBuf, String>>,
 }
 
-/// Whether servers are wrapped or unwrapped.
+/// The direction of a setup: servers are wrapped or unwrapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// This program becomes the wrapper of every server that is started by a command.
@@ -50,7 +50,7 @@ pub enum Direction {
     Unwrap,
 }
 
-/// Whether files are changed.
+/// The effect of a setup on files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetupEffect {
     /// Files are changed.

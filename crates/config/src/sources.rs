@@ -44,7 +44,7 @@ pub struct Search {
     pub system: PathBuf,
 }
 
-/// Whether the working directory is searched.
+/// The treatment of the working directory: searched or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalConfig {
     /// No: a checked-out repository must not bring its own policy.

@@ -33,7 +33,7 @@ const _: () = {
     );
 };
 
-/// Whether refusals are enforced, or only reported.
+/// The effect of refusals: enforced, or only reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enforcement {
     /// Refused connections fail with `EPERM`.

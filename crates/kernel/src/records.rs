@@ -92,7 +92,7 @@ pub enum RecordError {
         length: usize,
     },
     /// A field has a value that is not defined.
-    #[error("a record has {value} as its {field}")]
+    #[error("a record has the undefined {field} {value}")]
     Field {
         /// The name of the field.
         field: &'static str,

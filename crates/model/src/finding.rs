@@ -22,7 +22,7 @@ pub struct Finding {
     pub field: String,
     /// The matching parts of the text; never a secret in clear.
     pub matches: Vec<Match>,
-    /// Whether the text performs the attack or only describes it.
+    /// The stance of the text: it performs the attack, or only describes it.
     #[serde(skip)]
     pub standing: TextStance,
 }

@@ -118,7 +118,7 @@ pub enum HashError {
     Cancelled,
 }
 
-/// What is needed to find a server's files; all paths are inside its root.
+/// The facts that are needed to find a server's files; all paths are inside its root.
 #[derive(Debug)]
 struct ServerLayout<'a> {
     root: &'a Root,

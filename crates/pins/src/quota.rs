@@ -24,7 +24,7 @@ pub struct WatchShare {
     taken: Mutex<usize>,
 }
 
-/// How necessary a watch is.
+/// The necessity of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// Nothing else notices the change.

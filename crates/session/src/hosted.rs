@@ -40,7 +40,7 @@ pub trait DaemonServices: fmt::Debug + Send + Sync {
     fn take(&self, member: &SessionMember, recent: Recent);
 }
 
-/// What the sessions of one process share. Clones share it.
+/// The state that the sessions of one process share. Clones share it.
 #[derive(Clone, Debug)]
 pub struct HostedParts {
     recorder: Recorder,

@@ -43,7 +43,7 @@ pub struct StartedServer {
     pub environment: Vec<String>,
 }
 
-/// Where files are compared with pins.
+/// The place in which files are compared with pins.
 #[derive(Debug)]
 pub(super) enum Pins {
     /// In the daemon, when its kernel sensor sees the start.

@@ -160,7 +160,7 @@ pub struct Session {
     entrance: Option<Entrance>,
 }
 
-/// What remains to be done before anything but the server's start can be judged.
+/// The work that remains before anything but the server's start can be judged.
 #[derive(Debug)]
 enum Entrance {
     /// Take over the state that the daemon sent.

@@ -1,4 +1,4 @@
-//! Whether the daemon, or the user's own store, can be reached during a session.
+//! The reachability of the daemon, or of the user's own store, during a session.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use mcpmon_model::Timestamp;
 /// The time before an unreachable daemon is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Whether the shared state can be reached.
+/// The reachability of the shared state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SharedStatePresence {
     /// It can be reached.

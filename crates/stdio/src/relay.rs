@@ -85,7 +85,7 @@ pub struct Relay<T> {
     ready: ReadyPorts,
     /// The stage that handles the next part of them.
     next: RelayStage,
-    /// Whether the next stage gives memory back.
+    /// True if the next stage gives memory back.
     is_quiet: bool,
 }
 

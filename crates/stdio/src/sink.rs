@@ -33,7 +33,7 @@ pub(super) struct Sink {
     written: usize,
 }
 
-/// How blocking is avoided. The flags of an inherited file description may not be changed, because other processes
+/// The way in which blocking is avoided. The flags of an inherited file description may not be changed, because other processes
 /// share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WriteMode {

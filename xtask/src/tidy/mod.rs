@@ -50,19 +50,6 @@ fn must_not_print(path: &Path) -> bool {
     is_rust(path) && !is_script && (is_of("crates") || is_of("mcpmon/src")) && !is_of("mcpmon/src/cli")
 }
 
-/// The folders whose doc comments are sentences; a folder is added once it is clean.
-const PLAIN: [&str; 9] = [
-    "bench",
-    "crates/kernel",
-    "crates/model",
-    "crates/pins",
-    "crates/protocol",
-    "mcpmon-common",
-    "mcpmon-ebpf",
-    "tests/eval",
-    "xtask",
-];
-
 /// Returns the files of the modules that a file declares for tests only.
 fn test_modules(path: &Path, source: &source::Source) -> Vec<PathBuf> {
     let is_face = ["lib", "main", "mod"]
@@ -133,23 +120,14 @@ mod x;",
     fn files_keep_the_house_rules() {
         let mut violations = Vec::new();
         for (path, text) in texts() {
-            let rust = if is_rust(&path) {
-                house::of_rust(&path, &text)
-            } else {
-                Vec::new()
-            };
-            let is_plain = is_rust(&path) && PLAIN.iter().any(|folder| path.starts_with(folder));
-            let questions = if is_plain {
-                house::questions(&text)
-            } else {
-                Vec::new()
-            };
-            let bounds = if is_plain {
-                house::bounds(&source::read(&text).tokens)
-            } else {
-                Vec::new()
-            };
-            let found = house::of_text(&text).into_iter().chain(rust).chain(questions).chain(bounds);
+            let of_rust = is_rust(&path).then(|| {
+                let bounds = house::bounds(&source::read(&text).tokens);
+                let found = house::of_rust(&path, &text).into_iter();
+                found.chain(house::questions(&text)).chain(bounds)
+            });
+            let found = house::of_text(&text)
+                .into_iter()
+                .chain(of_rust.into_iter().flatten());
             violations.extend(found.map(|violation| format!("{}: {violation}", path.display())));
         }
         assert_none(&violations);

@@ -68,7 +68,7 @@ pub(crate) enum NodeKind {
     Other,
 }
 
-/// How a value is written.
+/// The style in which a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     /// Inline: between brackets or quotes, or as a plain word.

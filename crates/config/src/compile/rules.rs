@@ -61,7 +61,7 @@ pub(super) fn compile(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Rules {
 
 struct Compiler<'f> {
     findings: &'f mut Vec<KeyFault>,
-    /// Where each id was first used: ids are unique, because an event names its rule by id.
+    /// The place at which each id was first used: ids are unique, because an event names its rule by id.
     ids: BTreeMap<String, KeyPath>,
     /// The number of patterns so far.
     patterns: usize,

@@ -50,13 +50,13 @@ pub struct Note {
     pub path: String,
     /// Its line, from 1; `None` if the original does not have the key.
     pub line: Option<u32>,
-    /// What happened to it.
+    /// The kind of the note.
     pub kind: NoteKind,
     /// The reason, and the remedy.
     pub message: String,
 }
 
-/// What happened to a part that was not converted unchanged.
+/// The outcome for a part that was not converted unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteKind {
     /// It was left out.

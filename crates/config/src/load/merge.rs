@@ -13,7 +13,7 @@ pub(super) fn overlay(earlier: Node, later: Node) -> Node {
     combine(earlier, later, ListMerge::Replace)
 }
 
-/// How two lists are combined.
+/// The way in which two lists are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListMerge {
     Append,

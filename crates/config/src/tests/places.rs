@@ -228,11 +228,7 @@ fn a_policy_that_was_emptied_or_cut_takes_effect_when_it_has_stayed_so_and_is_to
         loaded.event(Timestamp(0))
     };
     assert_eq!(event.severity, Severity::High);
-    assert!(
-        event
-            .reason
-            .is_some_and(|reason| reason.contains("put them back"))
-    );
+    assert!(event.reason.is_some_and(|reason| reason.contains("restore them")));
 }
 
 fn config_map(directory: &Path, version: &str, text: &str) {

@@ -317,7 +317,7 @@ struct Stretch {
 #[derive(Default)]
 struct Numbers {
     of: HashMap<Class, Option<usize>, RandomState>,
-    /// How frequent the words of each class are.
+    /// The frequency of the words of each class.
     frequencies: Vec<f64>,
     /// The requirements of all patterns.
     needs: Vec<Needs>,

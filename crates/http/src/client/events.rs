@@ -22,11 +22,11 @@ pub(crate) struct Stream {
     max_message: usize,
     /// Bytes that were read and are not yet split into events.
     rest: Bytes,
-    /// Where and when the stream is to be resumed.
+    /// The place and time at which the stream is to be resumed.
     resume: Resume,
 }
 
-/// Where and when a broken stream is to be resumed.
+/// The place and time at which a broken stream is to be resumed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resume {
     /// The id of the latest event.

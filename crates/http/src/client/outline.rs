@@ -169,7 +169,7 @@ pub(super) fn encoded(text: &str) -> HeaderValue {
     value.expect("visible ASCII can stand in a header")
 }
 
-/// What a server's message answers, and what it asks.
+/// The request that a server's message answers, and the one that it makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AnsweredByServer {
     /// Requests that it answers; `None` for an error that names none.

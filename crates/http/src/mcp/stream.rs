@@ -152,7 +152,7 @@ pub(in super::super) struct Judged {
 /// Returns the locked session.
 type Turn = Pin<Box<dyn Future<Output = OwnedMutexGuard<HttpSession>> + Send>>;
 
-/// What happened on a stream.
+/// One step of a stream.
 enum Step {
     /// The server sent bytes.
     Came(Bytes),

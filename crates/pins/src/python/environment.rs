@@ -24,7 +24,7 @@ const MAX_ADDED: usize = 64;
 pub(super) struct Environment {
     /// The installation prefix.
     pub(super) prefix: PathBuf,
-    /// Whether it belongs to one program or to the whole system.
+    /// The scope: one program, or the whole system.
     pub(super) scope: EnvironmentScope,
     /// Directories in `PYTHONPATH`, canonical. They are searched first, and belong to the user who set the variable
     /// rather than to the environment.

@@ -119,7 +119,7 @@ fn an_approval_holds_against_a_writer_that_has_not_heard_of_it() {
     assert_eq!(only(&store), expected);
 }
 
-/// When a person resets a definition, a wrapper may have a record of it that it has not written yet.
+/// A wrapper may have a record of a definition that it has not written yet when a person resets the definition.
 #[test]
 fn what_was_forgotten_does_not_come_back_by_a_writer_that_has_not_heard_of_it() {
     let (_directory, store) = sample::store();

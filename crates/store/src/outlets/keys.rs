@@ -20,7 +20,7 @@ pub(super) trait OutletKeys: SectionKeys {
     fn start(settings: &Self::Settings, surroundings: &Surroundings<'_>) -> Option<Box<dyn Outlet>>;
 }
 
-/// What the process offers to an outlet.
+/// The parts of the process that an outlet may use.
 #[derive(Debug)]
 pub(super) struct Surroundings<'a> {
     /// The store of the process, if it has one.

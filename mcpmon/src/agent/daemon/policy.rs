@@ -57,7 +57,8 @@ impl Daemon {
         );
         event.severity = Severity::High;
         event.reason = Some(
-            "the previous policy stays in force; check the new one with `mcpmon policy check FILE`".to_owned(),
+            "the previous policy stays in force; check the new one with `mcpmon policy check FILE`"
+                .to_owned(),
         );
         self.recorder.push(event);
         self.note(

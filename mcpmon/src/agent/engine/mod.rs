@@ -383,7 +383,7 @@ impl Core {
                 reply,
             } => {
                 if reply.is_closed() {
-                    return; // the sender has given up, and the policy before stays in force
+                    return; // the sender has given up, and the previous policy stays in force
                 }
                 let outcome = self.addresses.install(&tables, enforcement);
                 if outcome.is_ok() {

@@ -87,7 +87,7 @@ pub(in crate::cli) struct One {
     socket: Socket,
 }
 
-/// What is allowed, and for how long.
+/// The calls that an approval allows, and for how long.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Allow {
     #[command(flatten)]

@@ -43,7 +43,7 @@ pub(in crate::llm) struct RequestReader<'t, 'j> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::llm) struct ListId(usize);
 
-/// What happens to a list that loses all its items.
+/// The treatment of a list that loses all its items.
 #[derive(Clone, Debug)]
 pub(in crate::llm) enum EmptyListTreatment {
     /// The list stays, empty.

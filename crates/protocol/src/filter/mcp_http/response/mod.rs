@@ -56,7 +56,7 @@ enum ResponseBody {
     Text(Vec<u8>),
 }
 
-/// Whether more of the response is to be read.
+/// The state of a response: more of it is to be read, or it is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Flow {

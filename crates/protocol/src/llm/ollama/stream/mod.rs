@@ -27,7 +27,7 @@ pub(super) struct StreamReader {
     calls: CallCounts,
 }
 
-/// Whether the answer has text already: text in place of a call is then separated from it.
+/// The presence of text in the answer so far: text in place of a call is then separated from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Spoke {
     #[default]
