@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_decode_str;
+
 /// The number of decoding rounds.
 const MAX_ROUNDS: usize = 3;
 
@@ -19,30 +21,10 @@ pub(super) fn decodings(text: &str) -> Vec<Cow<'_, str>> {
 
 /// `None` where there is no escape. Bytes that are no UTF-8 become U+FFFD.
 fn decoded(text: &str) -> Option<String> {
-    let bytes = text.as_bytes();
-    memchr::memchr(b'%', bytes)?;
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut is_changed = false;
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let escaped = || {
-            let digits = bytes.get(at + 1..at + 3)?;
-            let digit = |byte: u8| char::from(byte).to_digit(16);
-            u8::try_from(digit(digits[0])? << 4 | digit(digits[1])?).ok()
-        };
-        match escaped() {
-            Some(decoded) if byte == b'%' => {
-                plain.push(decoded);
-                is_changed = true;
-                at += 3;
-            }
-            Some(_) | None => {
-                plain.push(byte);
-                at += 1;
-            }
-        }
+    match percent_decode_str(text).into() {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
     }
-    is_changed.then(|| String::from_utf8_lossy(&plain).into_owned())
 }
 
 #[cfg(test)]

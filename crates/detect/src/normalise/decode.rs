@@ -201,15 +201,15 @@ const fn is_encoding(byte: u8) -> bool {
 
 pub(crate) fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
     let digits = encoded.strip_prefix("0x").unwrap_or(encoded).as_bytes();
-    let pairs = digits.as_chunks::<2>().0;
-    let nibble = |byte: u8| {
-        char::from(byte)
-            .to_digit(16)
-            .and_then(|digit| u8::try_from(digit).ok())
-    };
-    let byte = |&[high, low]: &[u8; 2]| Some((nibble(high)? << 4) | nibble(low)?);
-    let is_whole = digits.len().is_multiple_of(2) && digits.iter().all(u8::is_ascii_hexdigit);
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let is_whole = rest.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
     is_whole.then(|| pairs.iter().map(byte).collect())?
+}
+
+/// The byte that two hexadecimal digits stand for.
+pub(crate) fn byte(&[high, low]: &[u8; 2]) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
 }
 
 pub(crate) fn base64(encoded: &str) -> Option<Vec<u8>> {

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_decode_str;
+
 use super::braces::Room;
 use crate::normalise::skeleton::Skeleton;
 
@@ -58,28 +60,12 @@ fn decoded(found: &mut Vec<String>) {
 
 /// `text` with its percent encodings decoded; `None` where it has none.
 pub(super) fn percent_decoded(text: &str) -> Option<String> {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        match (bytes[at], text.get(at + 1..at + 3)) {
-            (b'%', Some(digits)) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
-                out.push(u8::from_str_radix(digits, 16).unwrap_or_default());
-                at += 3;
-            }
-            (byte, _) => {
-                out.push(byte);
-                at += 1;
-            }
+    match percent_decode_str(text).into() {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(bytes) => {
+            Some(String::from_utf8(bytes).unwrap_or_else(|error| overlong(error.as_bytes())))
         }
     }
-    if out.len() == bytes.len() {
-        return None;
-    }
-    Some(match String::from_utf8(out) {
-        Ok(text) => text,
-        Err(error) => overlong(error.as_bytes()),
-    })
 }
 
 /// ASCII in two bytes where one is enough: no UTF-8, and decoded by some all the same.

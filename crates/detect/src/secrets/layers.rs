@@ -170,13 +170,7 @@ fn apart(text: &str, found: &mut Vec<Layer>) {
     if !may_be_apart(bytes) {
         return;
     }
-    let pair = |at: usize| match bytes.get(at..at + 2) {
-        Some(&[high, low]) => {
-            let nibble = |byte: u8| char::from(byte).to_digit(16);
-            u8::try_from(nibble(high)? * 16 + nibble(low)?).ok()
-        }
-        Some(_) | None => None,
-    };
+    let pair = |at: usize| decode::byte(bytes.get(at..)?.first_chunk()?);
     let mut at = 0;
     while at + 3 * PAIRS <= bytes.len() + 1 {
         let sign = bytes[at + 2];

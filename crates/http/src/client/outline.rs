@@ -2,15 +2,17 @@
 
 use std::borrow::Cow;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hyper::{
     HeaderMap,
     header::{HeaderName, HeaderValue},
 };
 use mcpmon_model::RequestId;
-use mcpmon_protocol::decode::{
-    json::{DEEPEST, LoneSurrogate, Scanner, Value, ValueKind, quote_into},
-    jsonrpc::{Envelope, Payload},
+use mcpmon_protocol::{
+    decode::{
+        json::{DEEPEST, LoneSurrogate, Scanner, Value, ValueKind, quote_into},
+        jsonrpc::{Envelope, Payload},
+    },
+    filter::mcp_http::value,
 };
 
 use super::{params::ToolHeaders, wire::VERSION};
@@ -159,14 +161,7 @@ fn headers(version: &str, method: &str, params: Option<Value<'_>>, tools: &ToolH
 
 /// Encodes a text as the value of a header: unchanged if that is valid, else in base64.
 pub(super) fn encoded(text: &str) -> HeaderValue {
-    let is_plain = text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'))
-        && text.trim() == text
-        && !text.starts_with("=?base64?");
-    let value = match is_plain {
-        true => HeaderValue::from_str(text),
-        false => HeaderValue::from_str(&format!("=?base64?{}?=", STANDARD.encode(text))),
-    };
-    value.expect("visible ASCII can stand in a header")
+    HeaderValue::from_str(&value::encode(text)).expect("visible ASCII can stand in a header")
 }
 
 /// The request that a server's message answers, and the one that it makes.

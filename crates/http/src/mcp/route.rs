@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
 use super::super::target::is_plain;
 
 /// The prefix of servers' paths, after a session's token.
@@ -10,6 +12,14 @@ const SERVERS: &str = "/mcp/";
 const SESSIONS: &str = "/s/";
 /// The prefix of documents about a server.
 const WELL_KNOWN: &str = "/.well-known/";
+
+/// What is escaped in a server's id: all that could end a part of a path, and more.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'@');
 
 /// A path that leads to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,35 +142,17 @@ pub(in super::super) fn route(path: &str) -> Option<Result<Route<'_>, RouteError
 
 /// Removes the escapes of a part of a path. Returns `None` if they are invalid.
 fn unescape(part: &str) -> Option<Cow<'_, str>> {
-    if !part.contains('%') {
-        return Some(Cow::Borrowed(part));
-    }
-    let mut bytes = Vec::with_capacity(part.len());
-    let mut pieces = part.split('%');
-    bytes.extend_from_slice(pieces.next()?.as_bytes());
-    for piece in pieces {
-        let digits = piece.get(..2)?;
-        if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return None;
-        }
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        bytes.extend_from_slice(&piece.as_bytes()[2..]);
-    }
-    String::from_utf8(bytes).ok().map(Cow::Owned)
+    let is_escape = |piece: &str| {
+        let digits = piece.as_bytes().first_chunk::<2>();
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    let is_plain = part.split('%').skip(1).all(is_escape);
+    is_plain.then(|| percent_decode_str(part).decode_utf8().ok())?
 }
 
 /// Returns a server's id as a part of a path.
 pub(super) fn escape(id: &str) -> String {
-    let mut part = String::with_capacity(id.len());
-    for byte in id.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'@' => {
-                part.push(char::from(byte));
-            }
-            other => part.push_str(&format!("%{other:02X}")),
-        }
-    }
-    part
+    utf8_percent_encode(id, ESCAPED).to_string()
 }
 
 #[cfg(test)]

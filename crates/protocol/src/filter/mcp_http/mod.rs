@@ -17,7 +17,7 @@ mod response;
 mod rewritten;
 #[cfg(test)]
 mod tests;
-mod value;
+pub mod value;
 
 use mcpmon_model::{Incident, Side, Timestamp};
 

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
 const START: &str = "=?base64?";
 const END: &str = "?=";
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Decodes a header's value; `None` if it cannot be a value, or is Base64 that some reader decodes
 /// differently.
@@ -13,7 +14,9 @@ pub(super) fn decode(value: &[u8]) -> Option<Cow<'_, str>> {
     let Some(inside) = text.strip_prefix(START).and_then(|rest| rest.strip_suffix(END)) else {
         return Some(Cow::Borrowed(text));
     };
-    Some(Cow::Owned(String::from_utf8(from_base64(inside)?).ok()?))
+    // Padded, and with zeros in its unused bits, so that each value has only one encoding.
+    let bytes = STANDARD.decode(inside).ok()?;
+    Some(Cow::Owned(String::from_utf8(bytes).ok()?))
 }
 
 /// Returns a header's value as text; `None` if it cannot be one.
@@ -24,56 +27,14 @@ pub(super) fn plain(value: &[u8]) -> Option<&str> {
 }
 
 /// Encodes `text` as the value of a header.
-pub(super) fn encode(text: &str) -> String {
+pub fn encode(text: &str) -> String {
     let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     let is_padded = text.starts_with(' ') || text.ends_with(' ');
     let is_marked = text.starts_with(START) && text.ends_with(END);
     if is_printable && !is_padded && !is_marked {
         return text.to_owned();
     }
-    format!("{START}{}{END}", to_base64(text.as_bytes()))
-}
-
-fn to_base64(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let mut group = [0; 4];
-        group[1..=chunk.len()].copy_from_slice(chunk);
-        let group = u32::from_be_bytes(group);
-        for digit in 0..4 {
-            let is_there = digit <= chunk.len();
-            let place = (group >> (18 - 6 * digit)) & 0x3f;
-            out.push(if is_there {
-                char::from(ALPHABET[place as usize])
-            } else {
-                '='
-            });
-        }
-    }
-    out
-}
-
-/// Decodes Base64 that is padded, and has zeros in its unused bits, so that each value has only one encoding.
-fn from_base64(text: &str) -> Option<Vec<u8>> {
-    let digits = text.trim_end_matches('=');
-    if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    for chunk in digits.as_bytes().chunks(4) {
-        let mut group = 0_u32;
-        for (place, digit) in chunk.iter().enumerate() {
-            let value = ALPHABET.iter().position(|known| known == digit)?;
-            group |= u32::try_from(value).ok()? << (18 - 6 * place);
-        }
-        let [_, octets @ ..] = group.to_be_bytes();
-        let (used, unused) = octets.split_at(chunk.len().checked_sub(1)?);
-        if used.is_empty() || unused.iter().any(|octet| *octet != 0) {
-            return None;
-        }
-        bytes.extend_from_slice(used);
-    }
-    Some(bytes)
+    format!("{START}{}{END}", STANDARD.encode(text))
 }
 
 #[cfg(test)]

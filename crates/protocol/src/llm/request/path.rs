@@ -2,7 +2,13 @@
 
 use std::borrow::Cow;
 
+<<<<<<< HEAD
 /// The number of times a path is decoded: each proxy and server on the way may decode it once.
+=======
+use percent_encoding::percent_decode_str;
+
+/// The number of times a path is decoded: each proxy and server on the way may decode it once.
+>>>>>>> fa4a1f19 (crates: escapes of URLs and base64 of headers are read by libraries)
 const ROUNDS: usize = 3;
 
 /// A path, cut into segments in every way in which some server could.
@@ -82,26 +88,7 @@ fn segment(text: &str) -> String {
 
 /// Returns a text with its percent escapes decoded; an invalid escape stays.
 fn decoded(text: &str) -> Cow<'_, str> {
-    if !text.contains('%') {
-        return Cow::Borrowed(text);
-    }
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let digit = |at: usize| char::from(*bytes.get(at)?).to_digit(16);
-        match (byte, digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                out.push(u8::try_from(high << 4 | low).expect("two digits of base 16 make a byte"));
-                at += 3;
-            }
-            _ => {
-                out.push(*byte);
-                at += 1;
-            }
-        }
-    }
-    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
+    percent_decode_str(text).decode_utf8_lossy()
 }
 
 #[cfg(test)]
