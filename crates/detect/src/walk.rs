@@ -3,7 +3,10 @@
 
 use std::{borrow::Cow, cell::RefCell, fmt::Write as _, ops::Range};
 
-use mcpmon_model::{Digest, RawJson};
+use mcpmon_model::{
+    Digest, RawJson,
+    json::{Escape, quote_or_escape, unescape_into},
+};
 
 /// Longest shown path, and longest shown name in it, bytes.
 const SHOWN: usize = 1000;
@@ -218,27 +221,7 @@ fn string_at(text: &str, from: usize) -> Option<(Cow<'_, str>, usize)> {
     let mut done = from;
     while bytes[at] != b'"' {
         string.push_str(&text[done..at]);
-        let escape = &text[at + 1..];
-        // The most frequent escapes are recognised by one byte.
-        let simple = match bytes.get(at + 1) {
-            Some(b'n') => Some('\n'),
-            Some(b'"') => Some('"'),
-            Some(b'\\') => Some('\\'),
-            Some(b't') => Some('\t'),
-            Some(_) | None => None,
-        };
-        let length = match simple {
-            Some(c) => {
-                string.push(c);
-                1
-            }
-            None => {
-                let (c, after) = escaped(escape);
-                string.push(c);
-                escape.len() - after.len()
-            }
-        };
-        done = at + 1 + length;
+        done = unescape_into(bytes, at, &mut string);
         at = quote_or_escape(bytes, done)?;
     }
     string.push_str(&text[done..at]);
@@ -251,30 +234,6 @@ fn string_at(text: &str, from: usize) -> Option<(Cow<'_, str>, usize)> {
 
 /// Bytes that are reserved for an unescaped string after its first escape.
 const FIRST: usize = 1 << 12;
-/// Words that are tested one by one before a long run without escapes is assumed.
-const WORDS: usize = 8;
-
-/// Returns the position of the next quote or backslash.
-fn quote_or_escape(bytes: &[u8], from: usize) -> Option<usize> {
-    let mut at = from;
-    // A text with escapes has one every few words.
-    for word in bytes.get(from..)?.as_chunks::<8>().0.iter().take(WORDS) {
-        let marks = marks(u64::from_le_bytes(*word));
-        if marks != 0 {
-            return Some(at + marks.trailing_zeros() as usize / 8);
-        }
-        at += word.len();
-    }
-    Some(at + memchr::memchr2(b'"', b'\\', &bytes[at..])?)
-}
-
-/// Marks each byte of a word that is a quote or a backslash in its highest bit; only the lowest mark is exact.
-const fn marks(word: u64) -> u64 {
-    const ONES: u64 = u64::MAX / 0xff;
-    let quote = word ^ (ONES * b'"' as u64);
-    let backslash = word ^ (ONES * b'\\' as u64);
-    (quote.wrapping_sub(ONES) & !quote | backslash.wrapping_sub(ONES) & !backslash) & (ONES << 7)
-}
 
 /// Returns the range, inside a JSON string, of the part that its text has at `span`.
 pub(super) fn written(raw: &str, span: &Range<usize>) -> Range<usize> {
@@ -290,50 +249,15 @@ pub(super) fn written(raw: &str, span: &Range<usize>) -> Range<usize> {
         if read >= span.end {
             break;
         }
-        let (says, length) = match raw[at..].strip_prefix('\\') {
-            Some(escape) => {
-                let (says, after) = escaped(escape);
-                (says, raw.len() - at - after.len())
-            }
-            None => (c, c.len_utf8()),
+        let (says, end) = match Escape::read(raw.as_bytes(), at).filter(|_| c == '\\') {
+            Some(escape) => (escape.meant().len_utf8(), escape.end),
+            None if c == '\\' => (0, at + 1),
+            None => (c.len_utf8(), at + c.len_utf8()),
         };
-        read += says.len_utf8();
-        at += length;
+        read += says;
+        at = end;
     }
     start.unwrap_or(at)..at
-}
-
-/// Returns the character of an escape, and the text after it.
-fn escaped(escape: &str) -> (char, &str) {
-    let mut chars = escape.chars();
-    let c = match chars.next() {
-        Some('n') => '\n',
-        Some('t') => '\t',
-        Some('r') => '\r',
-        Some('b') => '\u{8}',
-        Some('f') => '\u{c}',
-        Some('u') => return unicode(chars.as_str()),
-        Some(other) => other,
-        None => char::REPLACEMENT_CHARACTER,
-    };
-    (c, chars.as_str())
-}
-
-/// Decodes `\u`: one code unit, or two that are a pair.
-fn unicode(rest: &str) -> (char, &str) {
-    let unit = |text: &str| u16::from_str_radix(text.get(..4)?, 16).ok();
-    let Some(high) = unit(rest) else {
-        return (char::REPLACEMENT_CHARACTER, rest);
-    };
-    let after = &rest[4..];
-    if let Some(c) = char::from_u32(high.into()) {
-        return (c, after);
-    }
-    let pair = after
-        .strip_prefix("\\u")
-        .and_then(unit)
-        .and_then(|low| char::decode_utf16([high, low]).next()?.ok());
-    pair.map_or((char::REPLACEMENT_CHARACTER, after), |c| (c, &after[6..]))
 }
 
 #[cfg(test)]

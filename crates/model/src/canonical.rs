@@ -8,8 +8,11 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use super::{
     Definition, Digest, RawJson,
-    reader::{JsonReader, MAX_DEPTH, QuotedString, escape},
+    json::{Document, Escape, JsonReader, unescape},
 };
+
+/// Deepest nesting that is followed.
+pub(super) const MAX_DEPTH: usize = 256;
 
 impl Definition {
     /// Returns the definition that was written as `raw`. A text that is nested deeper than 256 levels, or is no JSON,
@@ -35,7 +38,7 @@ impl Definition {
 
 fn canonical(text: &str) -> Option<String> {
     let mut writer = DefinitionWriter {
-        reader: JsonReader::new(text),
+        reader: JsonReader::new(Document::new(text)),
         out: String::with_capacity(text.len()),
         members: Vec::new(),
         scratch: String::new(),
@@ -67,9 +70,8 @@ impl DefinitionWriter<'_> {
             b'{' => self.object(depth),
             b'[' => self.list(depth),
             b'"' => {
-                let quoted = self.reader.string()?;
-                self.string(quoted);
-                Some(())
+                let inside = self.reader.string()?;
+                self.string(inside)
             }
             b'-' | b'0'..=b'9' => {
                 number(self.reader.scalar()?, &mut self.out);
@@ -107,10 +109,10 @@ impl DefinitionWriter<'_> {
         let mut is_sorted = true;
         let mut open = !self.reader.is_empty(b'}')?;
         while open {
-            let quoted = self.reader.string()?;
-            let name = quoted.text();
+            let inside = self.reader.string()?;
+            let name = unescape(inside);
             let start = self.out.len();
-            self.string(quoted);
+            self.string(inside)?;
             self.reader.take(b':')?;
             self.out.push(':');
             self.value(depth)?;
@@ -144,26 +146,22 @@ impl DefinitionWriter<'_> {
         }
     }
 
-    fn string(&mut self, quoted: QuotedString<'_>) {
-        if quoted.is_plain {
-            return self.out.push_str(quoted.whole());
-        }
+    /// `inside` as it was written between its quotes.
+    fn string(&mut self, inside: &str) -> Option<()> {
         self.out.push('"');
-        let mut rest = quoted.inside();
+        let mut rest = inside;
         while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
             self.out.push_str(&rest[..at]);
-            let escaped = &rest[at..];
-            let (meant, length) = escape(escaped);
-            match meant {
+            let Escape { character, end } = Escape::read(rest.as_bytes(), at)?;
+            match character {
                 Some(meant) => write_character(meant, &mut self.out),
-                None => self
-                    .out
-                    .push_str(&escaped.get(..length).unwrap_or(escaped).to_ascii_lowercase()),
+                None => self.out.push_str(&rest[at..end].to_ascii_lowercase()),
             }
-            rest = escaped.get(length..).unwrap_or_default();
+            rest = &rest[end..];
         }
         self.out.push_str(rest);
         self.out.push('"');
+        Some(())
     }
 }
 

@@ -2,10 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{
-    Definition, Digest, FieldChange,
-    reader::{MAX_DEPTH, items, members, unescape},
-};
+use super::{Definition, Digest, FieldChange, RawJson, canonical::MAX_DEPTH};
 
 /// Most changes that are reported.
 const MAX_CHANGES: usize = 50;
@@ -14,6 +11,9 @@ const MAX_TEXT: usize = 1000;
 /// Longest path, bytes; a deeper field is reported as a part of the field above it.
 const MAX_PATH: usize = 400;
 
+/// The value that a missing field is compared as.
+const NOTHING: RawJson<'_> = RawJson::trusted("");
+
 impl Definition {
     /// Returns the fields in which `new` differs: at most 50, each with at most 1,000 characters of its old and new
     /// value.
@@ -21,8 +21,8 @@ impl Definition {
         let mut changes = Vec::new();
         compare(
             &mut String::new(),
-            &self.canonical,
-            &new.canonical,
+            self.json(),
+            new.json(),
             MAX_DEPTH,
             &mut changes,
         );
@@ -32,27 +32,37 @@ impl Definition {
     /// Returns the digest of the definition without its top-level member `name`; `None` if it has no other member.
     pub fn digest_apart_from(&self, name: &str) -> Option<Digest> {
         let mut others = String::with_capacity(self.canonical.len());
-        for (member, value) in members(&self.canonical).filter(|(member, _)| member != name) {
+        for (member, value) in self.json().members().filter(|(member, _)| member != name) {
             // Neither an escaped name nor a canonical value contains a line break.
-            others.extend([one_line(&member).as_str(), ":", value, "\n"]);
+            others.extend([one_line(&member).as_str(), ":", value.as_str(), "\n"]);
         }
         (!others.is_empty()).then(|| Digest::of(others.as_bytes()))
     }
 
     /// Returns the text of the top-level member `name`; `None` if there is none, or it is no string.
     pub fn text_of(&self, name: &str) -> Option<Cow<'_, str>> {
-        let (_, value) = members(&self.canonical).find(|(member, _)| member == name)?;
-        Some(unescape(value.strip_prefix('"')?.strip_suffix('"')?))
+        let (_, value) = self.json().members().find(|(member, _)| member == name)?;
+        value.text()
+    }
+
+    fn json(&self) -> RawJson<'_> {
+        RawJson::trusted(&self.canonical)
     }
 }
 
 /// Compares two canonical texts: equal values have equal texts, and members have the same order.
-fn compare(path: &mut String, previous: &str, new: &str, depth: usize, changes: &mut Vec<FieldChange>) {
+fn compare(
+    path: &mut String,
+    previous: RawJson<'_>,
+    new: RawJson<'_>,
+    depth: usize,
+    changes: &mut Vec<FieldChange>,
+) {
     if previous == new || changes.len() >= MAX_CHANGES {
         return;
     }
-    let kinds = (previous.as_bytes().first(), new.as_bytes().first());
-    match kinds {
+    let first = |json: RawJson<'_>| json.as_str().bytes().next();
+    match (first(previous), first(new)) {
         (Some(b'{'), Some(b'{')) if depth > 0 && path.len() < MAX_PATH => {
             compare_members(path, previous, new, depth - 1, changes);
         }
@@ -69,13 +79,13 @@ fn compare(path: &mut String, previous: &str, new: &str, depth: usize, changes: 
 
 fn compare_members(
     path: &mut String,
-    previous: &str,
-    new: &str,
+    previous: RawJson<'_>,
+    new: RawJson<'_>,
     depth: usize,
     changes: &mut Vec<FieldChange>,
 ) {
-    let mut before = members(previous).peekable();
-    let mut after = members(new).peekable();
+    let mut before = previous.members().peekable();
+    let mut after = new.members().peekable();
     loop {
         // Both sides are sorted, so the smaller name is missing on the other side.
         let order = match (before.peek(), after.peek()) {
@@ -94,15 +104,21 @@ fn compare_members(
             path.push('.');
         }
         path.push_str(cut(&name, MAX_PATH));
-        let old = old.map_or("", |(_, value)| value);
-        let now = now.map_or("", |(_, value)| value);
+        let old = old.map_or(NOTHING, |(_, value)| value);
+        let now = now.map_or(NOTHING, |(_, value)| value);
         compare(path, old, now, depth, changes);
         path.truncate(length);
     }
 }
 
-fn compare_items(path: &mut String, previous: &str, new: &str, depth: usize, changes: &mut Vec<FieldChange>) {
-    let (mut before, mut after) = (items(previous), items(new));
+fn compare_items(
+    path: &mut String,
+    previous: RawJson<'_>,
+    new: RawJson<'_>,
+    depth: usize,
+    changes: &mut Vec<FieldChange>,
+) {
+    let (mut before, mut after) = (previous.items(), new.items());
     for index in 0.. {
         let (old, now) = (before.next(), after.next());
         if old.is_none() && now.is_none() {
@@ -112,8 +128,8 @@ fn compare_items(path: &mut String, previous: &str, new: &str, depth: usize, cha
         path.push_str(&format!("[{index}]"));
         compare(
             path,
-            old.unwrap_or_default(),
-            now.unwrap_or_default(),
+            old.unwrap_or(NOTHING),
+            now.unwrap_or(NOTHING),
             depth,
             changes,
         );
@@ -122,11 +138,8 @@ fn compare_items(path: &mut String, previous: &str, new: &str, depth: usize, cha
 }
 
 /// Returns the value of a string, or any other value as JSON.
-fn told(canonical: &str) -> String {
-    let string = canonical
-        .strip_prefix('"')
-        .and_then(|rest| rest.strip_suffix('"'));
-    let text = string.map_or(Cow::Borrowed(canonical), unescape);
+fn told(canonical: RawJson<'_>) -> String {
+    let text = canonical.text().unwrap_or(Cow::Borrowed(canonical.as_str()));
     text.chars().take(MAX_TEXT).collect()
 }
 

@@ -17,7 +17,7 @@ mod finding;
 mod glob;
 mod held_call;
 mod ids;
-mod json;
+pub mod json;
 mod kill;
 mod layer;
 mod left_out;
@@ -26,7 +26,6 @@ mod manifest;
 mod message;
 mod observation;
 mod path;
-mod reader;
 mod retold;
 mod sandbox;
 mod severity;
@@ -76,7 +75,7 @@ pub use path::{MAX_PATH, PathMatch, PathPattern, PathPatternError, PathStart, Pl
 pub use retold::RepeatedEvents;
 pub use sandbox::{FileGrant, FileRight, SandboxRules};
 pub use severity::{Action, Severity};
-pub use spelling::fold;
+pub use spelling::{fold, is_spelled_like};
 pub use states::{
     ApprovalState, CallOrigin, CallOutcome, DefinitionStatus, KillState, OrphanCause, PinState,
 };

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use mcpmon_model::RawJson;
-
 use super::LlmFault;
 use crate::decode::{
     json::{
@@ -190,13 +188,6 @@ pub(super) fn items<'t>(
         return Err(LlmFault::malformed(format_args!("'{known}' is no array")));
     }
     Ok(array.into_iter().flat_map(Value::items))
-}
-
-/// Returns the decoded name of a member.
-pub(super) fn name_of(member: Member<'_>) -> String {
-    let literal = format!("\"{}\"", member.name);
-    let name = RawJson::trusted(&literal).text().unwrap_or_default();
-    name.into_owned()
 }
 
 impl From<Malformed> for LlmFault {

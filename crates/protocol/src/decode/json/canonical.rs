@@ -1,5 +1,7 @@
 //! Writing a text again so that no reader has a choice: one line, no space, names unescaped and once each.
 
+use mcpmon_model::json::unescape;
+
 use super::{
     Document,
     string::{self, LINE_ENDS, quote_into},
@@ -87,14 +89,14 @@ impl CanonicalWriter<'_> {
         let in_object = matches!(self.objects.last(), Some(Some(_)));
         let start = self.out.len();
         if in_object && matches!(self.out.as_bytes().last(), Some(b'{' | b',')) {
-            quote_into(&string::unescape(inside), &mut self.out);
+            quote_into(&unescape(inside), &mut self.out);
             self.members.push(WrittenMember {
                 start,
                 name_end: self.out.len(),
                 end: start,
             });
         } else if is_ambiguous(literal) {
-            quote_into(&string::unescape(inside), &mut self.out);
+            quote_into(&unescape(inside), &mut self.out);
         } else {
             self.out.push_str(literal);
         }

@@ -5,7 +5,6 @@
 //! refused or rewritten to one that leaves no choice, never passed on as it came.
 
 mod canonical;
-mod document;
 mod members;
 mod number;
 mod scan;
@@ -14,9 +13,12 @@ mod string;
 mod tests;
 
 pub use canonical::canonical;
-pub use document::{Document, Items, Member, Members, Value, ValueKind};
+pub use mcpmon_model::{
+    is_spelled_like,
+    json::{Document, Items, Member, Members, Value, ValueKind},
+};
 pub use scan::{Doubt, LoneSurrogate, Scan, Scanner, TextForm};
-pub use string::{is_spelled_like, quote_into};
+pub use string::quote_into;
 
 /// Deepest nesting that can be allowed: what is deeper other readers in this program refuse.
 pub const DEEPEST: usize = 128;

@@ -133,7 +133,7 @@ impl Scanner {
             doubt = doubt.max(Doubt::LineEnd);
         }
         Ok(Scan {
-            document: Document::new(text, &self.long),
+            document: Document::with_ends(text, &self.long),
             form: if doubt == Doubt::None {
                 TextForm::Exact
             } else {

@@ -77,7 +77,7 @@ fn toolset(tool: Value<'_>) -> Result<Toolset<'_>, LlmFault> {
         for config in configs.members() {
             if strict::value(config.value, "enabled")?.is_some_and(Value::is_true) {
                 // The name of a tool is the name of the member: it can have escapes in it.
-                tools.push(Cow::Owned(strict::name_of(config)));
+                tools.push(config.decoded_name());
             }
         }
     }

@@ -2,13 +2,9 @@
 
 use std::borrow::Cow;
 
-<<<<<<< HEAD
-/// The number of times a path is decoded: each proxy and server on the way may decode it once.
-=======
 use percent_encoding::percent_decode_str;
 
 /// The number of times a path is decoded: each proxy and server on the way may decode it once.
->>>>>>> fa4a1f19 (crates: escapes of URLs and base64 of headers are read by libraries)
 const ROUNDS: usize = 3;
 
 /// A path, cut into segments in every way in which some server could.

@@ -1,8 +1,16 @@
-//! JSON text that was checked and is kept as it came.
+//! JSON text that was accepted and is kept as it came, and the one reader of it.
+
+mod document;
+mod reader;
+mod string;
 
 use std::borrow::Cow;
 
-use super::reader::{items, members, unescape};
+pub(super) use self::reader::JsonReader;
+pub use self::{
+    document::{Document, Items, Member, Members, Value, ValueKind},
+    string::{Escape, next_special, quote_or_escape, unescape, unescape_into},
+};
 
 /// A JSON value as it was written: valid, and never re-encoded, so that numbers and ids stay exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +34,13 @@ impl<'a> RawJson<'a> {
 
     /// Returns the members of an object, in order, with unescaped names; none if it is no object.
     pub fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Self)> {
-        members(self.0).map(|(name, value)| (name, Self(value)))
+        let members = Document::new(self.0).members();
+        members.map(|member| (member.decoded_name(), member.value.raw()))
     }
 
     /// Returns the items of a list, in order; none if it is no list.
     pub fn items(self) -> impl Iterator<Item = Self> {
-        items(self.0).map(Self)
+        Document::new(self.0).items().map(Value::raw)
     }
 
     /// Returns the member `name`. If it occurs twice, the last one counts, as for every parser of the SDKs.
