@@ -10,7 +10,7 @@ use mcpmon_detect::{
     agents::is_agent,
     launch::{LaunchRules, Stage},
 };
-use mcpmon_model::PinKey;
+use mcpmon_model::{LOADER_NAMES, PinKey, is_loader_command};
 
 use crate::{
     instances::ServingProcess,
@@ -43,13 +43,6 @@ pub enum GatedPart {
 const MAX_LEARNED: usize = 16;
 /// Bytes of a command name that the kernel keeps.
 const COMM: usize = 15;
-/// Command names of dynamic loaders, which can be told to run any program.
-const LOADERS: [&str; 4] = [
-    "ld-linux-x86-64.so.2",
-    "ld-linux-aarch64.so.1",
-    "ld-musl-x86_64.so.1",
-    "ld-musl-aarch64.so.1",
-];
 /// Subcommands by which programs are servers, see [`subcommand_words`].
 const SUBCOMMANDS: [&[&str]; 13] = [
     &["--mcp"],
@@ -81,10 +74,7 @@ pub(super) struct LearnedNames {
 impl LearnedNames {
     /// Learns from an accepted start; returns whether that is news.
     pub(super) fn learn(&mut self, key: &PinKey, serving: &ServingProcess) -> bool {
-        // Who runs a server by the loader does not mean whatever else that runs.
-        let loaded = serving.loaded.as_deref().map(last_component);
-        let comm = loaded.unwrap_or(&serving.comm);
-        let names = without_clients(key, names_of_start(comm, &serving.stage));
+        let names = without_clients(key, names_of_start(&serving.program, &serving.stage));
         let known = self.of.entry(key.clone()).or_default();
         let before = known.len();
         for name in names {
@@ -126,7 +116,7 @@ impl GatedName {
         };
         let is_program = self.part == GatedPart::Program;
         let program = is_program.then(|| of_user(GatedPart::Argument, &self.name));
-        let loaders = LOADERS.iter().filter(move |_| is_program);
+        let loaders = LOADER_NAMES.iter().filter(move |_| is_program);
         program
             .into_iter()
             .chain(loaders.map(move |loader| of_user(GatedPart::Interpreter, loader)))
@@ -134,12 +124,12 @@ impl GatedName {
 }
 
 /// The names in a start that the kernel saw.
-fn names_of_start(comm: &str, stage: &Stage) -> Vec<Name> {
+fn names_of_start(program: &str, stage: &Stage) -> Vec<Name> {
     // What was executed by descriptor has a number for its name.
-    let is_number = comm.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = program.bytes().all(|byte| byte.is_ascii_digit());
     let argument = match stage {
         Stage::Program if is_number => return Vec::new(),
-        Stage::Program => return vec![(GatedPart::Program, comm.to_owned())],
+        Stage::Program => return vec![(GatedPart::Program, program.to_owned())],
         Stage::Script { path } => path,
         Stage::Module { name } => name,
         Stage::Container { image } => image,
@@ -148,10 +138,10 @@ fn names_of_start(comm: &str, stage: &Stage) -> Vec<Name> {
     };
     let argument = last_component(argument);
     let mut names = vec![(GatedPart::Argument, argument.to_owned())];
-    if argument.bytes().take(COMM).eq(comm.bytes()) {
+    if argument.bytes().take(COMM).eq(program.bytes().take(COMM)) {
         names.push((GatedPart::Program, argument.to_owned())); // by its `#!` line
     } else if !is_number {
-        names.push((GatedPart::Interpreter, comm.to_owned()));
+        names.push((GatedPart::Interpreter, program.to_owned()));
     }
     names
 }
@@ -187,10 +177,12 @@ fn names_of_pins(key: &PinKey, pins: &Pins) -> Vec<Name> {
 
 /// The same names, none of which is that of a program that people start in a terminal for something else than the server:
 /// a shell that sees it stopped takes its terminal away. A program of which a subcommand is the server, or that is an agent
-/// too, is known by the subcommand.
+/// too, is known by the subcommand; a dynamic loader runs any program, and is known by what it is told to run.
 fn without_clients(key: &PinKey, names: Vec<Name>) -> Vec<Name> {
     let words = subcommand_words(&key.name);
-    let is_client = |name: &str| !words.is_empty() || is_agent(name.get(..COMM).unwrap_or(name));
+    let is_client = |name: &str| {
+        !words.is_empty() || is_loader_command(name) || is_agent(name.get(..COMM).unwrap_or(name))
+    };
     let mut kept: Vec<Name> = Vec::new();
     for (part, name) in names {
         match part {
@@ -260,6 +252,17 @@ mod tests {
         }
     }
 
+    /// A start as the kernel tells it.
+    fn started(filename: &str, comm: &str, argv: &[&str], stage: Stage) -> ServingProcess {
+        let exec = Exec {
+            filename: filename.to_owned(),
+            comm: comm.to_owned(),
+            argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+            ..Exec::default()
+        };
+        ServingProcess::new(&exec, stage, Timestamp::default())
+    }
+
     fn shown(names: Vec<Name>) -> Vec<String> {
         names
             .into_iter()
@@ -327,10 +330,7 @@ mod tests {
         of_name: Option<GatedPart>,
     ) {
         let mut learned = LearnedNames::default();
-        let serving = ServingProcess {
-            comm: comm.to_owned(),
-            ..ServingProcess::new(&Exec::default(), stage, Timestamp::default())
-        };
+        let serving = started(comm, comm, &[comm], stage);
         let key = key(key_name);
         assert!(learned.learn(&key, &serving));
         let names = &learned.of[&key];
@@ -371,10 +371,7 @@ mod tests {
     fn only_names_of_what_is_pinned_are_gated() {
         let mut learned = LearnedNames::default();
         let mut book = PinBook::default();
-        let serving = |comm: &str| ServingProcess {
-            comm: comm.to_owned(),
-            ..ServingProcess::new(&Exec::default(), Stage::Program, Timestamp::default())
-        };
+        let serving = |comm: &str| started(comm, comm, &[comm], Stage::Program);
         assert!(learned.learn(&key("a"), &serving("link")));
         assert!(!learned.learn(&key("a"), &serving("link")), "known already");
         assert!(learned.with_pins(&book).is_empty());
@@ -384,12 +381,72 @@ mod tests {
             part,
             name: name.to_owned(),
         };
-        let by_loaders = LOADERS.iter().map(|loader| gated(loader, GatedPart::Interpreter));
+        let by_loaders = LOADER_NAMES
+            .iter()
+            .map(|loader| gated(loader, GatedPart::Interpreter));
         let expected: BTreeSet<_> = ["a", "link"]
             .iter()
             .flat_map(|name| [gated(name, GatedPart::Program), gated(name, GatedPart::Argument)])
             .chain(by_loaders)
             .collect();
         assert_eq!(learned.with_pins(&book), expected);
+    }
+
+    /// Returns whether the kernel stops a start below an agent or a server: by its command name, or by that and an argument.
+    fn stops(names: &BTreeSet<GatedName>, uid: u32, comm: &str, argv: &[&str]) -> bool {
+        let is_in = |part: GatedPart, name: &str| {
+            names.iter().any(|gated| {
+                let kept = match part {
+                    GatedPart::Program | GatedPart::Interpreter => {
+                        gated.name.get(..COMM).unwrap_or(&gated.name)
+                    }
+                    GatedPart::Argument => &gated.name,
+                };
+                (gated.uid, gated.part, kept) == (uid, part, name)
+            })
+        };
+        let argument = || {
+            argv.iter()
+                .any(|word| is_in(GatedPart::Argument, last_component(word)))
+        };
+        is_in(GatedPart::Program, comm) || is_in(GatedPart::Interpreter, comm) && argument()
+    }
+
+    const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
+    const LOADER_COMM: &str = "ld-linux-x86-64";
+    const LONG: &str = "a-very-long-server-name";
+
+    #[test_case("/o/mcp-git", started(LOADER, LOADER_COMM, &[LOADER, "/o/mcp-git"], Stage::Program); "a program behind a loader")]
+    #[test_case(LOADER, started(LOADER, LOADER_COMM, &["mcp-git", "./mcp-git"], Stage::Program); "a loader that says it is the program")]
+    #[test_case("/home/me/ld.so", started("/home/me/ld.so", "ld.so", &["/home/me/ld.so", "mcp-git"], Stage::Program); "a loader of one's own")]
+    #[test_case("/usr/lib/musl/lib/libc.so", started("/lib/ld-musl-x86_64.so.1", "ld-musl-x86_64.", &["/lib/ld-musl-x86_64.so.1", "mcp-git"], Stage::Program); "musl")]
+    fn a_server_behind_a_loader_stops_nothing_else_that_loaders_run(pinned: &str, serving: ServingProcess) {
+        let (mut learned, mut book) = (LearnedNames::default(), PinBook::default());
+        book.add(key("mcp-git"), pins(pinned, None));
+        learned.learn(&key("mcp-git"), &serving);
+        let names = learned.with_pins(&book);
+        for loader in LOADER_NAMES {
+            let comm = loader.get(..COMM).unwrap_or(loader);
+            assert!(!stops(&names, 7, comm, &[loader, "/bin/true"]), "{names:?}");
+            assert!(!stops(&names, 8, comm, &[loader, "/o/mcp-git"]), "another user");
+            assert!(stops(&names, 7, comm, &[loader, "/o/mcp-git"]), "{names:?}");
+        }
+    }
+
+    #[test_case(started(&format!("/o/{LONG}"), "a-very-long-ser", &[LONG], Stage::Program); "itself")]
+    #[test_case(started(LOADER, LOADER_COMM, &[LOADER, "./a-very-long-server-name"], Stage::Program); "by a loader")]
+    fn names_that_the_kernel_cuts_are_learned_in_full(serving: ServingProcess) {
+        let (mut learned, mut book) = (LearnedNames::default(), PinBook::default());
+        // A link: no pin has its name.
+        book.add(key("x"), pins("/o/x", None));
+        learned.learn(&key("x"), &serving);
+        let names = learned.with_pins(&book);
+        assert!(stops(&names, 7, "a-very-long-ser", &[LONG]), "{names:?}");
+        let by_loader = [LOADER, "--argv0", "y", "./a-very-long-server-name"];
+        assert!(stops(&names, 7, LOADER_COMM, &by_loader), "{names:?}");
+        assert!(
+            !stops(&names, 7, LOADER_COMM, &[LOADER, "./a-very-long-ser"]),
+            "{names:?}"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::monitor::Former;
+use crate::{gated::last_component, monitor::Former};
 use mcpmon_detect::launch::{LaunchRules, Stage};
 use mcpmon_model::{Exec, Exit, FileId, InstanceId, PinKey, ProcessId, ServerId, Timestamp};
 
@@ -84,6 +84,8 @@ pub(super) enum Phase {
 pub(super) struct ServingProcess {
     pub(super) process: ProcessId,
     pub(super) comm: String,
+    /// The name of its program, in full: what a dynamic loader was told to run, else what was executed.
+    pub(super) program: String,
     pub(super) uid: u32,
     pub(super) stage: Stage,
     /// The program that a dynamic loader was told to run.
@@ -103,14 +105,24 @@ pub(super) struct ServingProcess {
     pub(super) ordered: Timestamp,
 }
 
+/// The name of the program that an exec started. The kernel cuts command names, and not the path that it was given.
+fn program_name<'e>(exec: &'e Exec, loaded: Option<&'e str>) -> &'e str {
+    let executed = last_component(&exec.filename);
+    let is_whole = !exec.comm.is_empty() && executed.starts_with(&exec.comm);
+    let executed = if is_whole { executed } else { &exec.comm };
+    loaded.map_or(executed, last_component)
+}
+
 impl ServingProcess {
     pub(super) fn new(exec: &Exec, stage: Stage, since: Timestamp) -> Self {
+        let loaded = LaunchRules::loaded_program(&exec.argv);
         Self {
             process: exec.process,
             comm: exec.comm.clone(),
+            program: program_name(exec, loaded).to_owned(),
             uid: exec.uid,
             stage,
-            loaded: LaunchRules::loaded_program(&exec.argv).map(str::to_owned),
+            loaded: loaded.map(str::to_owned),
             file: exec.file,
             links: exec.links,
             owner: exec.owner,

@@ -15,6 +15,7 @@ mod effect;
 mod gated;
 mod instances;
 mod lineage;
+mod loaders;
 mod monitor;
 pub mod names;
 pub mod pins;

@@ -22,6 +22,7 @@ mod kill;
 mod layer;
 mod left_out;
 mod llm;
+mod loader;
 mod manifest;
 mod message;
 mod observation;
@@ -61,6 +62,7 @@ pub use llm::{
     Dialect, Exchange, ExchangeHalf, HaltedExchange, Input, Intent, LlmMention, Offered, ProviderServer,
     ToolName,
 };
+pub use loader::{LOADER_NAMES, is_loader, is_loader_command};
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
 pub use message::{
     Answer, AnswerOutcome, AnsweredRequest, Call, ClientRequestKind, Content, Conversation, Era, FromClient,

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_model::Writers;
+use mcpmon_model::{Writers, is_loader};
 
 use super::{
     EntryPoint,
@@ -41,7 +41,7 @@ impl<'e> ComparedProgram<'e> {
                 entry,
             };
         };
-        let loaded = match is_loader(root, &executable) {
+        let loaded = match is_roots_loader(root, &executable) {
             // A bare name is looked up among the libraries, so it is not resolved here.
             true if program.as_os_str().as_bytes().contains(&b'/') => {
                 find(root, &working_directory.join(program)).ok()
@@ -76,13 +76,10 @@ fn find(root: &Root, path: &Path) -> io::Result<Executable> {
 
 /// Returns whether an executable is a dynamic loader that only root can change. Any process can give itself a loader's
 /// arguments.
-fn is_loader(root: &Root, executable: &Executable) -> bool {
+fn is_roots_loader(root: &Root, executable: &Executable) -> bool {
     let path = root.canonical(&executable.path);
     let path: &PathBuf = path.as_ref().unwrap_or(&executable.path);
-    let name = path.file_name().unwrap_or_default().as_bytes();
-    let is_called_so = name.starts_with(b"ld-")
-        || name.starts_with(b"ld.so")
-        || name.starts_with(b"ld64.so")
-        || name == b"libc.so";
+    let name = path.file_name().and_then(|name| name.to_str());
+    let is_called_so = name.is_some_and(is_loader);
     is_called_so && root.writers(path, &executable.node) == Writers::Root
 }

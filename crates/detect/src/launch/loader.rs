@@ -1,6 +1,8 @@
 //! The dynamic loader as a command: `ld-linux-x86-64.so.2 OPTIONS PROGRAM ARGUMENTS` runs another program in its own
 //! process.
 
+use mcpmon_model::is_loader;
+
 use super::command::basename;
 
 /// Options of the loaders of glibc and musl that take a value.
@@ -54,16 +56,6 @@ fn is_set(word: &str) -> bool {
     option.is_some_and(|option| WITH_VALUE.contains(&option))
 }
 
-/// Returns whether a file of this name is a dynamic loader: `ld-linux-x86-64.so.2`, `ld-musl-x86_64.so.1`, `ld-2.31.so`,
-/// `ld64.so.2`, `ld.so.1`.
-fn is_loader(name: &str) -> bool {
-    let Some(rest) = name.strip_prefix("ld") else {
-        return false;
-    };
-    let is_dashed = rest.starts_with('-') && rest.contains(".so");
-    is_dashed || rest.starts_with("64.so") || rest.starts_with(".so")
-}
-
 #[cfg(test)]
 mod tests {
     use test_case::test_case;
@@ -74,6 +66,7 @@ mod tests {
     #[test_case("ld-linux-aarch64.so.1 --library-path /l --preload /p.so ./server" => Some(5); "options")]
     #[test_case("/lib64/ld-linux-x86-64.so.2 --argv0 x --inhibit-cache /srv/server" => Some(4); "a name")]
     #[test_case("/lib/ld-musl-x86_64.so.1 --preload=/p.so -- ./server" => Some(3); "musl")]
+    #[test_case("/lib/libc.musl-x86_64.so.1 ./server" => Some(1); "musl by its library")]
     #[test_case("/lib/ld-2.31.so ./server" => Some(1); "by version")]
     #[test_case("/lib64/ld64.so.2 ./server" => Some(1); "another architecture")]
     #[test_case("/lib64/ld.so.1 /lib64/ld-linux-x86-64.so.2 --audit a ./server" => Some(4); "one behind another")]

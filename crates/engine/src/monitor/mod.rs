@@ -44,6 +44,7 @@ use super::{
     gated::LearnedNames,
     instances::{Instance, Instances, Phase, ServingProcess},
     lineage::Lineage,
+    loaders,
     pins::{
         AcceptanceGround, AddedSet, NewPins, PinBook, PinVerdict, PinnedFile, Pins, PinsFull, ServerFiles,
         compare,
@@ -262,7 +263,7 @@ impl Monitor {
 
     /// Judges the start of a program.
     fn exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
-        let mut judgement = self.executed(now, exec);
+        let mut judgement = self.executed(now, &loaders::by_file(exec));
         self.let_go(exec, &mut judgement);
         judgement
     }
