@@ -271,7 +271,7 @@ impl FileStamp {
         }
     }
 
-    fn of(stat: &FileStat) -> Self {
+    pub(super) fn of(stat: &FileStat) -> Self {
         Self {
             device: stat.st_dev,
             inode: stat.st_ino,

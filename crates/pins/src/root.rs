@@ -41,6 +41,24 @@ pub struct FoundFile {
     stat: FileStat,
 }
 
+/// An entry of a directory with its metadata.
+pub(super) trait AsStat {
+    /// The metadata when it was looked at.
+    fn as_stat(&self) -> &FileStat;
+}
+
+impl AsStat for FileStat {
+    fn as_stat(&self) -> &FileStat {
+        self
+    }
+}
+
+impl AsStat for FoundFile {
+    fn as_stat(&self) -> &FileStat {
+        &self.stat
+    }
+}
+
 /// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
@@ -111,20 +129,31 @@ impl Root {
         watch.directory(directory, || self.find(directory));
     }
 
-    /// Watches an entry of a watched directory, if there is a watch and the entry may lead to code.
-    pub(super) fn watch_entry(&self, path: &Path, stat: &FileStat) {
-        if let (Some(directory), Some(name)) = (path.parent(), path.file_name())
-            && self.watch.is_some()
-            && leads_to_code(name, stat)
-        {
-            self.watch_name(directory, name);
+    /// Watches an entry whose directory is watched, where there is a watch and it leads to code; then it is looked at `again`, for
+    /// what was found before may be gone.
+    ///
+    /// # Errors
+    /// As `again`.
+    pub(super) fn watch_entry<E: AsStat>(
+        &self,
+        path: &Path,
+        found: E,
+        again: impl FnOnce() -> io::Result<E>,
+    ) -> io::Result<E> {
+        match (path.parent(), path.file_name()) {
+            (Some(directory), Some(name))
+                if self.watch.is_some() && leads_to_code(name, found.as_stat()) =>
+            {
+                self.watch_name(directory, name);
+                again()
+            }
+            (Some(_) | None, Some(_) | None) => Ok(found),
         }
     }
 
     /// Passes a file of code to the watch, if there is one.
     pub(super) fn watch_file(&self, path: &Path, node: &FoundFile) {
         if let Some(watch) = &self.watch {
-            watch.saw(path, node.stat());
             watch.file(path, node);
         }
     }

@@ -265,9 +265,10 @@ impl<'a> Collector<'a> {
 
     fn found(&self, path: &Path) -> Result<FoundFile, PackageError> {
         self.root.watch_way(path);
-        let node = self.root.find_link(path).map_err(unreadable(path))?;
-        self.root.watch_entry(path, node.stat());
-        Ok(node)
+        let find = || self.root.find_link(path);
+        find()
+            .and_then(|node| self.root.watch_entry(path, node, find))
+            .map_err(unreadable(path))
     }
 
     /// Records that `path` leads to the canonical path `target` through a link.
@@ -294,12 +295,15 @@ impl<'a> Collector<'a> {
             self.go_on()?;
             let child = path.join(&name);
             let stat = node.stat_entry(&name).map_err(unreadable(&child))?;
-            let kind = EntryKind::of(&stat);
-            if contents.leaves_out(&name, kind) {
+            if contents.leaves_out(&name, EntryKind::of(&stat)) {
                 continue;
             }
-            self.root.watch_entry(&child, &stat);
-            match kind {
+            let again = || node.stat_entry(&name);
+            let stat = self
+                .root
+                .watch_entry(&child, stat, again)
+                .map_err(unreadable(&child))?;
+            match EntryKind::of(&stat) {
                 EntryKind::Directory => {
                     let directory = node.entry(&name).map_err(unreadable(&child))?;
                     if contents == DirectoryRole::Python

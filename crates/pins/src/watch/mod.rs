@@ -21,13 +21,13 @@ use nix::{
     errno::Errno,
     sys::{
         inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor},
-        stat::FileStat,
+        stat::{FileStat, fstat},
     },
 };
 
 use super::{
     code::is_code_name,
-    file::is_timed,
+    file::{FileStamp, is_timed},
     names::NameCounts,
     quota::{Need, WatchShare},
     root::FoundFile,
@@ -200,9 +200,18 @@ impl Watch {
         }
     }
 
-    /// Watches a file of code, whatever name it is written through. The times of a file with several names show little,
-    /// see [`Watch::saw`].
+    /// Watches a file of code, whatever name it is written through, and notes when it changed last. No event reports a write
+    /// after it was found and before the watch stands; the metadata shows it.
     pub(super) fn file(&self, path: &Path, node: &FoundFile) {
+        self.file_itself(path, node);
+        match fstat(node) {
+            Ok(stat) if FileStamp::of(&stat) == FileStamp::of(node.stat()) => self.saw(path, &stat),
+            Ok(_) | Err(_) => drop(self.lock().touched.get_or_insert_with(|| path.to_owned())),
+        }
+    }
+
+    /// Of one that has another name the times say little, see [`Watch::saw`].
+    fn file_itself(&self, path: &Path, node: &FoundFile) {
         let has_others = node.stat().st_nlink > 1;
         if !has_others && !self.marks {
             return;

@@ -151,6 +151,60 @@ fn a_file_that_is_watched_by_itself_is_written_by_no_name_unnoticed(place: &str)
     assert!(!room.is_crowded());
 }
 
+/// No event tells of what was written between the first look at a file and its watch, and its times can be set back.
+#[test_case(DISK)]
+#[test_case(MEMORY)]
+fn a_file_that_was_written_before_its_watch_stood_is_changed(place: &str) {
+    let directory = tempfile::tempdir_in(place).expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    fs::write(path("main.py"), "1").expect("written");
+    fs::hard_link(path("main.py"), path("other")).expect("a link");
+    let touched = |change: fn(&Path)| {
+        let watch = Arc::new(Watch::new(0).expect("room for one").marking());
+        let root = Root::at(directory.path()).expect("a root");
+        let root = root.watched(Some(Arc::clone(&watch)));
+        let main = root.canonical(Path::new("/main.py")).expect("there");
+        let found = root.find(&main).expect("there");
+        change(&path("other"));
+        root.watch_file(&main, &found);
+        watch.touched()
+    };
+    assert_eq!(touched(|_| ()), None);
+    let write = |other: &Path| {
+        let written = fs::metadata(other).and_then(|stat| stat.modified()).expect("a time");
+        fs::write(other, "22").expect("written");
+        let times = fs::FileTimes::new().set_modified(written);
+        let other = File::options().write(true).open(other).expect("there");
+        other.set_times(times).expect("set");
+    };
+    assert_eq!(touched(write), code("/main.py"));
+}
+
+/// What a name led to before it was watched may be another file by then.
+#[test]
+fn an_entry_that_was_replaced_before_its_name_was_watched_is_looked_at_again() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let path = |name: &str| directory.path().join(name);
+    for name in ["main.py", "new.py", "data", "new"] {
+        fs::write(path(name), "1")?;
+    }
+    let watch = Arc::new(Watch::new(0)?);
+    let root = Root::at(directory.path())?.watched(Some(Arc::clone(&watch)));
+    let replaced = |name: &str, by: &str| -> io::Result<(bool, bool)> {
+        let at = Path::new("/").join(name);
+        root.watch_way(&at);
+        let found = root.find_link(&at)?;
+        fs::rename(path(by), path(name))?;
+        let node = root.watch_entry(&at, found, || root.find_link(&at))?;
+        let is_new = node.identity() == root.find_link(&at)?.identity();
+        fs::remove_file(path(name))?;
+        Ok((is_new, watch.touched().is_some()))
+    };
+    assert_eq!(replaced("data", "new")?, (false, false), "data is not watched");
+    assert_eq!(replaced("main.py", "new.py")?, (true, true), "its end is told, too");
+    Ok(())
+}
+
 /// A new name that is kept is noticed by the number of names, even if the times are set back.
 #[test]
 fn a_name_that_was_made_since_shows_where_the_file_is_not_watched() -> Outcome {
