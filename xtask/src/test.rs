@@ -1,6 +1,6 @@
 //! `cargo xtask test`: runs every test, on a machine that needs only Rust and apt to begin with.
 
-use std::{collections::BTreeSet, process::Command, thread};
+use std::{collections::BTreeSet, path::Path, process::Command, thread};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
@@ -40,6 +40,7 @@ const USED: [(&str, &str); 13] = [
 /// Prepares, builds and tests.
 pub(crate) fn run() -> Result<()> {
     build_ebpf::run()?;
+    let logging = build_ebpf::logging()?;
     packages::require_commands("testing with real servers", &USED)?;
     real_servers::prerequisites()?;
     for package in [PROMETHEUS, NGINX] {
@@ -59,7 +60,7 @@ pub(crate) fn run() -> Result<()> {
     thread::scope(|scope| {
         // The tests on this host mostly wait, and an emulator only computes.
         let lab = scope.spawn(|| step("kernel tests on other kernels", other_kernels));
-        let here = on_this_host(&tests);
+        let here = on_this_host(&tests, logging.as_deref());
         // Both may fail; each failure is reported.
         match (here, shell::join(lab)) {
             (Err(here), Err(lab)) => Err(here.context(format!("{lab:#}; and also"))),
@@ -69,11 +70,11 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// Runs the tests that start the built program.
-fn on_this_host(tests: &IntegrationTests) -> Result<()> {
+fn on_this_host(tests: &IntegrationTests, logging: Option<&Path>) -> Result<()> {
     step("attacks and near misses", || {
         shell::run(cargo_test().args(tests.of(|package| package == RED_TEAM)))
     })?;
-    step("tests on the running kernel", || root_tests(tests))?;
+    step("tests on the running kernel", || root_tests(tests, logging))?;
     step("the demo, whose scenes must end as they do in the README", demo)
 }
 
@@ -192,10 +193,13 @@ fn skipped_outside_ci(outcome: Result<()>) -> Result<()> {
 }
 
 /// Runs tests as root if possible. Without root, the tests print why they are skipped, and fail in CI.
-fn root_tests(tests: &IntegrationTests) -> Result<()> {
+fn root_tests(tests: &IntegrationTests, logging: Option<&Path>) -> Result<()> {
     let mut units = cargo_test();
     // Tests that are ignored elsewhere need root.
     units.args(["--lib", "--bins", "--", "--ignored"]);
+    if let Some(object) = logging {
+        units.env(build_ebpf::LOGGING_OBJECT, object);
+    }
     let mut cargo = cargo_test();
     cargo.args(tests.of(|package| ROOT_TESTS.contains(&package)));
     if Privilege::current() == Privilege::Sudo {

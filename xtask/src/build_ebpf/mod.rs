@@ -29,6 +29,9 @@ const PREBUILT: &str = "MCPMON_BPF_OBJECT";
 /// The feature of the kernel programs with which they log.
 const KERNEL_LOG: &str = "kernel-log";
 
+/// Names an object with that log for the test that loads it.
+pub(crate) const LOGGING_OBJECT: &str = "MCPMON_LOGGING_OBJECT";
+
 /// The map of that log in an object.
 const LOG_MAP: &[u8] = b"AYA_LOGS";
 
@@ -60,7 +63,22 @@ pub(crate) fn run_with(options: BuildOptions) -> Result<PathBuf> {
             Err(error) => Err(Environment(format!("{PREBUILT}: {error:#}")).into()),
         };
     }
-    let object = shell::repository().join("target/bpf/mcpmon-ebpf");
+    up_to_date("target/bpf/mcpmon-ebpf", options)
+}
+
+/// Makes sure that there is an object with a log beside the one that everything is built with; `None` where that is a prebuilt
+/// one, for then there may be no compiler.
+pub(crate) fn logging() -> Result<Option<PathBuf>> {
+    if std::env::var_os(PREBUILT).is_some() {
+        return Ok(None);
+    }
+    let options = BuildOptions { kernel_log: true };
+    up_to_date("target/bpf-log/mcpmon-ebpf", options).map(Some)
+}
+
+/// Builds the object at a path of the repository, unless it is up to date.
+fn up_to_date(path: &str, options: BuildOptions) -> Result<PathBuf> {
+    let object = shell::repository().join(path);
     let inputs = stamp::inputs(shell::repository(), options)?;
     let are_there = all(&object).all(|object| object.exists());
     if are_there && stamp::is_current(&object, &inputs) {

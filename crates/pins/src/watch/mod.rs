@@ -210,7 +210,7 @@ impl Watch {
         }
     }
 
-    /// Of one that has another name the times say little, see [`Watch::saw`].
+    /// The times of a file with several names show little, see [`Watch::saw`].
     fn file_itself(&self, path: &Path, node: &FoundFile) {
         let has_others = node.stat().st_nlink > 1;
         if !has_others && !self.marks {
