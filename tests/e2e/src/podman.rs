@@ -1,29 +1,36 @@
-//! Containers of podman, with images, containers and state in a separate directory that is removed at the end of the
-//! test.
+//! Containers of podman, with images, containers, state and control groups of their own that end with the test; those of a test
+//! that was aborted end with the start of the next one.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::{
     daemon_set::{DaemonSet, Mount},
     json::text,
     program,
     site::Site,
-    skip,
+    skip, wait,
 };
 
 /// The container engine.
 #[derive(Debug)]
 pub struct Podman {
-    directory: TempDir,
+    directory: PathBuf,
+    /// The directory, locked: while it is, a test uses it.
+    _lock: File,
 }
+
+/// The place of the engines' directories.
+const PLACE: &str = "/var/tmp";
+/// The beginning of their names, which are those of their control groups, too.
+const PREFIX: &str = "mcpmon-podman-";
 
 /// Directories of this host in which a program in a container finds its shell and libraries.
 const SYSTEM: [&str; 4] = ["/bin", "/lib", "/lib64", "/usr"];
@@ -35,12 +42,17 @@ impl Podman {
     /// # Errors
     /// Returns an error if the engine does not work and `CI=true` says that it must.
     pub fn take() -> Result<Option<Self>> {
-        let directory = tempfile::Builder::new()
-            .prefix("mcpmon-podman-")
-            .tempdir_in("/var/tmp")
-            .context("cannot make a directory in /var/tmp")?;
-        fs::create_dir(directory.path().join("empty"))?;
-        let podman = Self { directory };
+        for left in fs::read_dir(PLACE)? {
+            let left = left?;
+            let is_engine = left.file_name().to_string_lossy().starts_with(PREFIX);
+            if is_engine && let Ok(Some(aborted)) = Self::of(left.path()) {
+                drop(aborted);
+            }
+        }
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(PLACE);
+        let directory = directory.with_context(|| format!("cannot make a directory in {PLACE}"))?;
+        let podman = Self::of(directory.keep())?.context("another test took the directory")?;
+        fs::create_dir(podman.directory.join("empty"))?;
         let tried = podman.shell("true", None).output().context("cannot run podman")?;
         if tried.status.success() {
             return Ok(Some(podman));
@@ -50,11 +62,27 @@ impl Podman {
         Ok(None)
     }
 
+    /// The engine with what is in a directory; `None` where a test uses it.
+    fn of(directory: PathBuf) -> Result<Option<Self>> {
+        let lock = File::open(&directory)?;
+        Ok(lock.try_lock().is_ok().then_some(Self {
+            directory,
+            _lock: lock,
+        }))
+    }
+
+    /// Returns the name of the control group that those of its containers are in.
+    #[must_use]
+    pub fn group(&self) -> String {
+        let name = self.directory.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
     /// Returns the command `podman`, with its files below this engine's directory.
     fn command(&self) -> Command {
         let mut command = Command::new("podman");
         for (option, name) in [("--root", "storage"), ("--runroot", "run"), ("--tmpdir", "state")] {
-            command.arg(option).arg(self.directory.path().join(name));
+            command.arg(option).arg(self.directory.join(name));
         }
         // Overlays cannot be stacked, crun refuses hosts with control groups of both versions, and systemd may be
         // missing.
@@ -68,6 +96,7 @@ impl Podman {
     fn run(&self) -> Command {
         let mut command = self.command();
         command.args(["run", "--rm", "--log-driver=none"]);
+        command.arg(format!("--cgroup-parent=/{}", self.group()));
         command.args(["--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"]);
         command
     }
@@ -76,7 +105,7 @@ impl Podman {
     /// to the file `id`.
     #[must_use]
     pub fn shell(&self, line: &str, id: Option<&Path>) -> Command {
-        let root = self.directory.path().join("empty");
+        let root = self.directory.join("empty");
         let mut command = self.run();
         if let Some(id) = id {
             command.arg("--cidfile").arg(id);
@@ -94,7 +123,7 @@ impl Podman {
     /// # Errors
     /// Returns an error if the image cannot be made or loaded.
     pub fn load_image(&self) -> Result<()> {
-        let archive = self.directory.path().join("image.tar");
+        let archive = self.directory.join("image.tar");
         let mut pack = Command::new(program::beside("xtask"));
         pack.arg("image").arg(program::path()?).arg(&archive);
         finish(&mut pack).context("is it built? `cargo build -p xtask`")?;
@@ -155,21 +184,63 @@ impl Podman {
         }
         rules.retain(|rule| rule["names"] != json!([]));
         rules.push(json!({"names": ["bpf"], "action": "SCMP_ACT_ALLOW", "args": []}));
-        let path = self.directory.path().join("seccomp.json");
+        let path = self.directory.join("seccomp.json");
         fs::write(&path, profile.to_string())?;
         Ok(path)
     }
 }
 
 impl Drop for Podman {
-    /// Ends every container that is left; the directory is removed afterwards.
+    /// Ends every container that is left, and removes all that it had. What cannot be removed now is by the next test.
     fn drop(&mut self) {
-        drop(
-            self.command()
-                .args(["rm", "--all", "--force", "--time=0"])
-                .output(),
-        );
+        let remove = ["rm", "--all", "--force", "--time=0"];
+        drop(self.command().args(remove).output());
+        // The process that watched a container ends after it, and is in a group itself.
+        let removed = wait::until("empty control groups", || {
+            let groups = groups(&self.group())?;
+            groups.iter().for_each(|group| remove_group(group));
+            Ok(groups.is_empty().then_some(()))
+        });
+        if removed.is_ok() {
+            drop(fs::remove_dir_all(&self.directory));
+        }
     }
+}
+
+/// The control groups of this name below the root of each hierarchy.
+///
+/// # Errors
+/// Returns an error if the mounted hierarchies cannot be read.
+pub fn groups(name: &str) -> Result<Vec<PathBuf>> {
+    let groups = hierarchies()?.into_iter().map(|root| root.join(name));
+    Ok(groups.filter(|group| group.exists()).collect())
+}
+
+/// The roots of the mounted hierarchies of control groups.
+///
+/// # Errors
+/// Returns an error if they cannot be read.
+pub fn hierarchies() -> Result<Vec<PathBuf>> {
+    let mounts = fs::read_to_string("/proc/mounts").context("cannot read the mounts")?;
+    let roots = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (point, kind) = (fields.next()?, fields.next()?);
+        matches!(kind, "cgroup" | "cgroup2").then(|| PathBuf::from(point))
+    });
+    Ok(roots.collect())
+}
+
+/// Removes a group with those in it, as far as no process is in them.
+fn remove_group(group: &Path) {
+    let below = fs::read_dir(group)
+        .into_iter()
+        .flatten()
+        .filter_map(io::Result::ok);
+    for entry in below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        remove_group(&entry.path());
+    }
+    // One in which a process is stays.
+    drop(fs::remove_dir(group));
 }
 
 /// Returns the directory that is mounted in the place of a host directory; `None` if the directory exists in the

@@ -10,8 +10,14 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_e2e::{
-    daemon::Daemon, daemon_set::DaemonSet, host::Host, json::text, network::Listener, podman::Podman,
-    site::Site, wait,
+    daemon::Daemon,
+    daemon_set::DaemonSet,
+    host::Host,
+    json::text,
+    network::Listener,
+    podman::{Podman, groups, hierarchies},
+    site::Site,
+    wait,
 };
 use serde_json::{Value, json};
 
@@ -34,9 +40,15 @@ fn connections_of_other_containers() -> Result<()> {
     let Some(host) = Host::take(&["podman", "runc", "bash", "setpriv"])? else {
         return Ok(());
     };
+    let own = groups("libpod_parent")?;
+    let (directory, left) = left_by_aborted_test()?;
     let Some(podman) = Podman::take()? else {
         return Ok(());
     };
+    assert!(
+        !directory.exists() && !left.exists(),
+        "the next test removes them"
+    );
     podman.load_image()?;
     let mut set = DaemonSet::read()?;
 
@@ -65,8 +77,27 @@ fn connections_of_other_containers() -> Result<()> {
     })?;
     assert_eq!(degraded.keys().collect::<Vec<_>>(), ["open connections"]);
     assert!(text(&json!(degraded), "open connections").contains("CAP_SYS_ADMIN"));
-    contained.end()?;
+    let podman = contained.end()?;
+    let name = podman.group();
+    assert_ne!(
+        groups(&name)?,
+        Vec::<PathBuf>::new(),
+        "its containers were in one"
+    );
+    drop(podman);
+    assert_eq!(groups(&name)?, Vec::<PathBuf>::new());
+    assert_eq!(groups("libpod_parent")?, own, "podman's own");
     Ok(())
+}
+
+/// The directory and a control group of an engine that nobody ended.
+fn left_by_aborted_test() -> Result<(PathBuf, PathBuf)> {
+    let name = format!("mcpmon-podman-aborted{}", std::process::id());
+    let directory = Path::new("/var/tmp").join(&name);
+    fs::create_dir(&directory)?;
+    let group = hierarchies()?.pop().context("no control groups")?.join(&name);
+    fs::create_dir_all(group.join("conmon"))?;
+    Ok((directory, group))
 }
 
 impl Contained {
