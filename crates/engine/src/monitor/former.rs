@@ -71,7 +71,7 @@ impl Monitor {
     }
 
     /// Returns the name of a server that is followed now, or was followed by an earlier monitor.
-    pub(super) fn server_named(&self, number: InstanceId) -> Option<&ServerId> {
+    pub fn server_named(&self, number: InstanceId) -> Option<&ServerId> {
         let followed = self.instances.get(number).map(|instance| &instance.server);
         followed.or_else(|| self.former.get(&number).map(|former| &former.server))
     }

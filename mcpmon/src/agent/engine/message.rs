@@ -44,6 +44,12 @@ pub(crate) enum EngineMessage {
     },
     /// Files of a server are compared without being watched.
     Unwatched { cause: String },
+    /// A server was started: its code where not every file of that is watched by itself, else `None`.
+    Crowded {
+        instance: InstanceId,
+        uid: u32,
+        code: Option<String>,
+    },
     /// Another policy, or other addresses.
     Install {
         policy: Arc<Policy>,

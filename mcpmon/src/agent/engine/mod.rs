@@ -3,6 +3,7 @@
 
 mod coalesce;
 mod connections;
+mod crowded;
 mod denials;
 mod descent;
 mod effects;
@@ -372,6 +373,7 @@ impl Core {
             EngineMessage::Unwatched { cause } => {
                 self.troubles.note(Instant::now(), FILE_WATCH, &cause);
             }
+            EngineMessage::Crowded { instance, uid, code } => self.crowded(instance, uid, code),
             EngineMessage::Install {
                 policy,
                 tables,
@@ -401,6 +403,7 @@ impl Core {
                     self.tables = tables;
                     self.reviews.ask();
                     if changed {
+                        self.troubles.crowded.clear();
                         self.scan(); // servers that only this policy recognises may be running
                     }
                 }

@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::{FILE_WATCH, crowded::CrowdedServers};
+
 /// Components that do not work, with the cause.
 pub(crate) type Degraded = BTreeMap<String, String>;
 
@@ -15,6 +17,7 @@ const QUIET: Duration = Duration::from_mins(1);
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     latest: BTreeMap<String, EngineTrouble>,
+    pub(super) crowded: CrowdedServers,
 }
 
 #[derive(Debug)]
@@ -43,15 +46,21 @@ impl Troubles {
     pub(super) fn at(&mut self, now: Instant) -> Degraded {
         self.latest
             .retain(|_, trouble| now.saturating_duration_since(trouble.at) < QUIET);
-        self.latest
-            .iter()
+        let latest = self.latest.iter();
+        let mut degraded: Degraded = latest
             .map(|(component, trouble)| (component.clone(), trouble.cause.clone()))
-            .collect()
+            .collect();
+        if let Some(cause) = self.crowded.cause(now) {
+            degraded.entry(FILE_WATCH.to_owned()).or_insert(cause);
+        }
+        degraded
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_model::ServerId;
+
     use super::*;
 
     #[test]
@@ -64,5 +73,27 @@ mod tests {
         let lost = Degraded::from([("exec records".to_owned(), "lost".to_owned())]);
         assert_eq!(troubles.at(start + QUIET), lost);
         assert_eq!(troubles.at(start + QUIET / 2 + QUIET), Degraded::new());
+    }
+
+    #[test]
+    fn files_that_are_not_watched_are_no_trouble_of_a_minute() {
+        let start = Instant::now();
+        let mut troubles = Troubles::default();
+        let server = || ServerId::new("big").expect("id");
+        let code = Some("20000 files".to_owned());
+        troubles.crowded.note(start, server(), 7, code.clone());
+        let told = troubles.at(start);
+        assert!(
+            told[FILE_WATCH].contains("big of user 7 (20000 files)"),
+            "{told:?}"
+        );
+        assert_eq!(troubles.at(start + 2 * QUIET), told, "it still is so");
+        troubles.crowded.note(start + 3 * QUIET, server(), 7, code);
+        assert_eq!(troubles.at(start + 3 * QUIET), told, "the next start is no news");
+        troubles.note(start + 4 * QUIET, FILE_WATCH, "no inotify instance");
+        assert_eq!(troubles.at(start + 4 * QUIET)[FILE_WATCH], "no inotify instance");
+        assert_eq!(troubles.at(start + 5 * QUIET), told);
+        troubles.crowded.note(start + 6 * QUIET, server(), 7, None);
+        assert_eq!(troubles.at(start + 6 * QUIET), Degraded::new());
     }
 }

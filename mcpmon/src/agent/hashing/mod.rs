@@ -216,6 +216,11 @@ fn look_watching(
         if let Some(cause) = watch.as_ref().err().cloned().or(gap) {
             told(engine, EngineMessage::Unwatched { cause });
         }
+        if let Some(watch) = began.filter(|_| job.watch == FileWatch::UntilStarted) {
+            let code = watch.is_crowded().then(|| code_of(&looked.files));
+            let (instance, uid) = (job.instance, job.uid);
+            told(engine, EngineMessage::Crowded { instance, uid, code });
+        }
         if let Some(path) = began.and_then(|watch| watch.late()) {
             looked.lose_sight(
                 path,
@@ -240,21 +245,27 @@ fn look_watching(
     None
 }
 
-/// Returns why changes of a server's files may be missed or noticed late, if that is so.
+/// Returns why changes of a server's files may be missed, if that is so.
 fn watch_gap(watch: &Watch) -> Option<String> {
-    const REMEDY: &str = "raise fs.inotify.max_user_watches where it is below 262144";
-    if let Some(errno) = watch.gap() {
-        return Some(format!(
-            "not every file can be watched: {}; {REMEDY}",
-            errno.desc()
-        ));
-    }
-    watch.is_crowded().then(|| {
+    watch.gap().map(|errno| {
         format!(
-            "not all files of a server's code are watched by themselves, which are more than one server may have or than there is room for: writes through a name elsewhere are found by the comparison \
-             two seconds after its start; {REMEDY}"
+            "not every file can be watched: {}; raise fs.inotify.max_user_watches where it is below 262144",
+            errno.desc()
         )
     })
+}
+
+/// Describes the files of a server's code, differently for different files.
+fn code_of(files: &ServerFiles) -> String {
+    const DIGITS: usize = 12;
+    let package = files.package.as_ref().and_then(Part::hashed);
+    package.map_or_else(
+        || "files that could not be hashed".to_owned(),
+        |package| {
+            let (count, digest) = (package.manifest().len(), package.digest().short(DIGITS));
+            format!("{count} files, sha256:{digest}")
+        },
+    )
 }
 
 /// Reports the first change of code after the hashes, and possible changes, to the engine.

@@ -12,6 +12,7 @@ mod asked;
 mod bundle;
 mod claimed;
 mod contained;
+mod crowded;
 mod cut;
 mod followed;
 mod full;
