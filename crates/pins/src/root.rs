@@ -141,9 +141,7 @@ impl Root {
         again: impl FnOnce() -> io::Result<E>,
     ) -> io::Result<E> {
         match (path.parent(), path.file_name()) {
-            (Some(directory), Some(name))
-                if self.watch.is_some() && leads_to_code(name, found.as_stat()) =>
-            {
+            (Some(directory), Some(name)) if self.watch.is_some() && leads_to_code(name, found.as_stat()) => {
                 self.watch_name(directory, name);
                 again()
             }

@@ -171,7 +171,9 @@ fn a_file_that_was_written_before_its_watch_stood_is_changed(place: &str) {
     };
     assert_eq!(touched(|_| ()), None);
     let write = |other: &Path| {
-        let written = fs::metadata(other).and_then(|stat| stat.modified()).expect("a time");
+        let written = fs::metadata(other)
+            .and_then(|stat| stat.modified())
+            .expect("a time");
         fs::write(other, "22").expect("written");
         let times = fs::FileTimes::new().set_modified(written);
         let other = File::options().write(true).open(other).expect("there");
@@ -201,7 +203,11 @@ fn an_entry_that_was_replaced_before_its_name_was_watched_is_looked_at_again() -
         Ok((is_new, watch.touched().is_some()))
     };
     assert_eq!(replaced("data", "new")?, (false, false), "data is not watched");
-    assert_eq!(replaced("main.py", "new.py")?, (true, true), "its end is told, too");
+    assert_eq!(
+        replaced("main.py", "new.py")?,
+        (true, true),
+        "its end is told, too"
+    );
     Ok(())
 }
 

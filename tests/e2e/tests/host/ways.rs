@@ -3,7 +3,10 @@
 use std::{
     fs,
     io::Read as _,
-    os::unix::{fs::PermissionsExt as _, process::ExitStatusExt as _},
+    os::unix::{
+        fs::PermissionsExt as _,
+        process::{CommandExt as _, ExitStatusExt as _},
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -12,7 +15,7 @@ use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
     daemon::Daemon,
     host::Host,
-    json::{is, text},
+    json::{is, number, text},
     program,
     servers::{self, NativeServer, change},
 };
@@ -270,6 +273,76 @@ fn a_program_that_the_loader_runs_is_compared() -> Result<()> {
         is(event, "mcp_server_binary_mismatch", &server.name) && is_it
     })?;
     assert_eq!(text(&mismatch, "part"), "executable", "{mismatch}");
+    Ok(())
+}
+
+/// A copy can be anybody's, and is what is pinned. The kernel cuts its name, and that of the server.
+#[test_case(false; "the one of the system")]
+#[test_case(true; "a copy of it")]
+fn what_else_a_loader_runs_is_not_stopped(is_copy: bool) -> Result<()> {
+    let Some(host) = Host::take(&["setpriv"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy())?;
+    let server = servers::ProgramServer::make(&daemon.site.path(""))?;
+    assert!(server.name.len() > 15, "{}", server.name);
+    let system = loader()?;
+    let mut loader = system.clone();
+    if is_copy {
+        loader = daemon.site.path("").join(system.file_name().context("a name")?);
+        program::copy(&system, &loader)?;
+    }
+    let held = || -> Result<u64> { Ok(number(&daemon.status()?["counters"], "exec_held")) };
+    let serve = |start_number: usize, pin: &str| {
+        let direct = server.command(&daemon.site.path("mark"));
+        let mut command = Command::new(&loader);
+        let server_process = start(command.arg(direct.get_program()).args(direct.get_args()))?;
+        let started = daemon.start_of(&server.name, start_number)?;
+        assert_eq!(text(&started, "pin"), pin, "{started}");
+        outcome(server_process)
+    };
+    assert_eq!(serve(1, "pinned")?.1, None);
+    let before = held()?;
+    assert_eq!(serve(2, "match")?.1, None);
+    assert_eq!(held()?, before + 1, "the server is stopped");
+    for user in ["0", "65534"] {
+        let mut other = Command::new("setpriv");
+        other.args(["--reuid", user, "--clear-groups", "--"]);
+        let status = other.arg(&system).arg("/bin/true").status()?;
+        assert!(status.success(), "{status}");
+    }
+    assert_eq!(held()?, before + 1, "nothing else is");
+    Ok(())
+}
+
+/// The first argument of a loader is whatever its starter wrote there.
+#[test]
+fn a_loader_under_another_name_is_known_by_its_file() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy())?;
+    let server = servers::ProgramServer::make(&daemon.site.path(""))?;
+    let loader = loader()?;
+    let run = |mark: &Path| {
+        let direct = server.command(mark);
+        let mut command = Command::new(&loader);
+        command
+            .arg0("npm")
+            .arg(direct.get_program())
+            .args(direct.get_args());
+        start(&mut command)
+    };
+    for (number, pin) in [(1, "pinned"), (2, "match")] {
+        let child = run(&daemon.site.path("mark"))?;
+        let started = daemon.start_of(&server.name, number)?;
+        assert_eq!(text(&started, "pin"), pin, "{started}");
+        assert_eq!(outcome(child)?.1, None, "{:?}", daemon.site.events());
+    }
+    server.change()?;
+    let mark = daemon.site.path("mark3");
+    assert_eq!(outcome(run(&mark)?)?.1, Some(9), "{}", daemon.log());
+    assert!(!mark.exists(), "it runs nothing");
     Ok(())
 }
 
