@@ -182,7 +182,7 @@ fn a_file_that_was_written_before_its_watch_stood_is_changed(place: &str) {
     assert_eq!(touched(write), code("/main.py"));
 }
 
-/// What a name led to before it was watched may be another file by then.
+/// A name can lead to another file by the time it is watched.
 #[test]
 fn an_entry_that_was_replaced_before_its_name_was_watched_is_looked_at_again() -> Outcome {
     let directory = tempfile::tempdir()?;
