@@ -138,6 +138,7 @@ mod tests {
         let (sender, mut lines) = unbounded_channel();
         let written = Written(sender);
         let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
             .with_max_level(tracing::Level::DEBUG)
             .with_writer(move || written.clone())
             .finish();
