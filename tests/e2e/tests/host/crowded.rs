@@ -14,7 +14,7 @@ use serde_json::Value;
 /// More than the 12,288 of one server.
 const FILES: usize = 12_500;
 
-/// Whether an event tells of the watches.
+/// Returns whether an event is about watched files.
 fn is_watch(event: &Value, kind: &str) -> bool {
     text(event, "type") == kind && text(event, "component") == "file watch"
 }
