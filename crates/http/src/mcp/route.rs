@@ -13,7 +13,7 @@ const SESSIONS: &str = "/s/";
 /// The prefix of documents about a server.
 const WELL_KNOWN: &str = "/.well-known/";
 
-/// What is escaped in a server's id: all that could end a part of a path, and more.
+/// The characters that are escaped in a server's id: all that could end a part of a path, and more.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
