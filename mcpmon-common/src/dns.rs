@@ -11,7 +11,7 @@ pub const MAX_NAMES: u32 = 1 << 14;
 /// Most questions that wait for an answer; the least recently used are forgotten first.
 pub const MAX_QUESTIONS: u32 = 4096;
 /// Nanoseconds for which a question waits for its answer.
-pub const QUESTION_PATIENCE: u64 = 10_000_000_000;
+pub const QUESTION_TIMEOUT: u64 = 10_000_000_000;
 /// Bytes of a name in DNS format, with the final zero.
 pub const MAX_NAME: usize = 255;
 /// Bytes of the header of a DNS message.

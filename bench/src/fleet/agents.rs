@@ -16,7 +16,7 @@ const SERVERS: [&str; 4] = ["filesystem", "github", "playwright", "postgres"];
 /// The number of calls between two connections of a host.
 const CALLS_PER_CONNECTION: u64 = 10;
 /// The longest time until recorded events reach a store.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One agent for each host.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Agent {
         };
         let recorder = Recorder::start(settings)?;
         // An exporter begins with events that are recorded after it has first read the store.
-        recorder.flush(PATIENCE)?;
+        recorder.flush(TIMEOUT)?;
         ensure!(recorder.status().last_error.is_none(), "{:?}", recorder.status());
         Ok(Self {
             recorder,

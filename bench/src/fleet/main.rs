@@ -47,7 +47,7 @@ struct Options {
 }
 
 /// The time without a new row after which missing rows count as lost: longer than an exporter's longest pause.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 fn main() -> Result<ExitCode> {
     let options = Options::parse();
@@ -94,7 +94,7 @@ fn wait_for(collector: &Collector, recorded: u64, memory: &mut PeakMemory) -> Re
         if now > rows {
             (rows, progress) = (now, Instant::now());
         }
-        if rows >= recorded || progress.elapsed() > PATIENCE {
+        if rows >= recorded || progress.elapsed() > TIMEOUT {
             return Ok(rows);
         }
         thread::sleep(Duration::from_millis(200));

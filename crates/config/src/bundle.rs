@@ -22,7 +22,7 @@ pub(super) fn load_on_bundle(
     let (bundle, own) = sources.bundle_and_own();
     let mut document = load::read_bundle(&bundle, &own);
     let compiled = compile::compile(&document.config);
-    document.tell(compiled.findings);
+    document.tell(compiled.mistakes);
     let mut not_in_force = force::not_in_force(&document.tree, &document.config.mcp, today);
     document.mistakes.unless_any(())?;
     let mut policy = compiled.policy;
@@ -53,7 +53,7 @@ pub fn check_bundle(files: &[(BundleFile, Source, String)]) -> Result<Policy, In
     let files: Vec<_> = files.iter().map(origin).collect();
     let mut document = load::read_bundle(&files, &[]);
     let compiled = compile::compile(&document.config);
-    document.tell(compiled.findings);
+    document.tell(compiled.mistakes);
     document.mistakes.unless_any(compiled.policy)
 }
 
@@ -68,7 +68,7 @@ fn tightened(
         return Ok(None);
     };
     let compiled = compile::compile(&document.config);
-    document.tell(compiled.findings);
+    document.tell(compiled.mistakes);
     let mut tightening = compiled.policy;
     if !own::states_default(&document.tree) {
         tightening.rules.default = Decision::Allow;

@@ -29,9 +29,9 @@ use super::{
 /// The directory of [`FILE_NAME`] in a home directory.
 const DIRECTORY: &str = ".config/mcpmon";
 /// The longest wait for a file.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Most files that are read at a time, including those that hang.
-const MOST: usize = 16;
+const MAX_READS: usize = 16;
 /// Mode bit of files that everyone may read.
 const FOR_ALL: u32 = 0o004;
 
@@ -62,7 +62,7 @@ impl Sources {
             .name("mcpmon-home".to_owned())
             .spawn(reading)
             .map_err(failed)?;
-        told.recv_timeout(PATIENCE)
+        told.recv_timeout(TIMEOUT)
             .unwrap_or_else(|_| Err(failed(io::ErrorKind::TimedOut.into())))
     }
 }
@@ -74,7 +74,7 @@ struct UserTurn(u32);
 impl UserTurn {
     fn take(uid: u32) -> Result<Self, io::ErrorKind> {
         let mut reading = Self::reading();
-        if reading.len() >= MOST {
+        if reading.len() >= MAX_READS {
             return Err(io::ErrorKind::ResourceBusy);
         }
         match reading.insert(uid) {
@@ -387,7 +387,7 @@ mod tests {
     fn one_that_hangs_takes_no_turn_of_others() {
         const USERS: u32 = u32::MAX - 100;
         let hanging = UserTurn::take(USERS).expect("the first");
-        for _ in 0..MOST {
+        for _ in 0..MAX_READS {
             assert_eq!(UserTurn::take(USERS).err(), Some(io::ErrorKind::TimedOut));
         }
         drop(UserTurn::take(USERS + 1).expect("another user's"));

@@ -37,7 +37,7 @@ pub use self::{
     accept::{AcceptEdit, Acceptance, AllowedCall},
     bundle::check_bundle,
     force::{Cause, NotInForce},
-    import::{Foreign, ImportedPolicy, Note, NoteKind, import},
+    import::{ImportedPolicy, ImportedTool, Note, NoteKind, import},
     lock::{
         CommandArgument, Profile, Provenance, SeenFile, SeenServer, SessionConnections, SessionStart,
         UsedTool,
@@ -91,7 +91,7 @@ impl LoadedConfiguration {
         let kind = EventKind::PolicyLoaded {
             path: self.path(),
             hash: self.hash,
-            lost: lost().take(MOST_LOST).cloned().collect(),
+            lost: lost().take(MAX_LOST_RULES).cloned().collect(),
             bundle_serial: bundle.map(|bundle| bundle.serial),
             bundle_digest: bundle.map(|bundle| bundle.digest),
         };
@@ -109,7 +109,7 @@ impl LoadedConfiguration {
 }
 
 /// Most lost rules that an event names.
-const MOST_LOST: usize = 50;
+const MAX_LOST_RULES: usize = 50;
 
 /// The reason why there is no configuration.
 #[derive(Debug, thiserror::Error)]
@@ -146,7 +146,7 @@ pub fn load_sources(sources: &Sources) -> Result<LoadedConfiguration, ConfigErro
     }
     let mut document = load::read(sources.origins());
     let compiled = compile::compile(&document.config);
-    document.tell(compiled.findings);
+    document.tell(compiled.mistakes);
     let loaded = LoadedConfiguration {
         policy: Arc::new(compiled.policy),
         settings: compiled.settings,
@@ -161,7 +161,7 @@ pub fn load_sources(sources: &Sources) -> Result<LoadedConfiguration, ConfigErro
 }
 
 /// Returns the default URL of a provider.
-pub fn usual_provider(name: &str) -> Option<String> {
+pub fn default_provider_url(name: &str) -> Option<String> {
     raw::Proxy::default().providers.remove(name)
 }
 

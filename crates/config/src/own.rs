@@ -48,7 +48,7 @@ pub fn on_top(
 ) -> Result<LoadedConfiguration, InvalidConfiguration> {
     let mut document = load::read_on_top(host.text.origins(), own.origins(), &apart());
     let compiled = compile::compile(&document.config);
-    document.tell(compiled.findings);
+    document.tell(compiled.mistakes);
     let mut policy = compiled.policy;
     if !states_default(&document.tree) {
         policy.rules.default = Decision::Allow;

@@ -136,7 +136,7 @@ impl<'a> Argument<'a> {
     }
 
     /// Returns whether both are in one object, or in one list.
-    pub(super) fn is_beside(&self, other: &Self) -> bool {
+    pub(super) fn has_same_origin(&self, other: &Self) -> bool {
         self.around() == other.around()
     }
 

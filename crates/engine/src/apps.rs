@@ -9,7 +9,7 @@ const SCHEME: &str = "ui:";
 /// The members of `_meta` that describe the relation of a page or a tool to apps.
 const UI: &str = "ui";
 /// Most domains and permissions of one page that are reported.
-const MAX_TOLD: usize = 40;
+const MAX_REPORTED: usize = 40;
 /// Longest domain that is reported, characters.
 const MAX_DOMAIN: usize = 100;
 
@@ -60,17 +60,17 @@ pub(crate) fn demands(page: &Definition) -> Option<String> {
             let domains: Vec<String> = domains
                 .items()
                 .filter_map(RawJson::text)
-                .take(MAX_TOLD)
+                .take(MAX_REPORTED)
                 .map(|domain| domain.chars().take(MAX_DOMAIN).collect())
                 .collect();
             format!("{name}: {}", domains.join(" "))
         })
-        .take(MAX_TOLD)
+        .take(MAX_REPORTED)
         .collect();
     let permissions = ui.member("permissions").into_iter().flat_map(RawJson::members);
     let permissions: Vec<String> = permissions
         .map(|(name, _)| name.chars().take(MAX_DOMAIN).collect())
-        .take(MAX_TOLD)
+        .take(MAX_REPORTED)
         .collect();
     if !permissions.is_empty() {
         told.push(format!("permissions: {}", permissions.join(" ")));

@@ -7,7 +7,7 @@ use mcpmon_model::{Message, Timestamp, Verdict};
 use mcpmon_protocol::filter::{
     Arbiter,
     mcp_http::{
-        Flow, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ResponseFault, UnlistedTools,
+        HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ReadState, ResponseFault, UnlistedTools,
         WholeResponseHead,
     },
 };
@@ -65,7 +65,7 @@ impl HttpGuard<'_> {
         response: &mut HttpResponse,
         bytes: &[u8],
         out: &mut HttpOutput,
-    ) -> Flow {
+    ) -> ReadState {
         let flow = response.push(self.0.now, session, bytes, &mut self.0, out);
         self.judge_incidents(out);
         flow

@@ -13,7 +13,7 @@ use zstd::{stream::raw::Operation as _, zstd_safe::DParameter};
 /// Most bytes that one step decodes: a slow reader holds no more than this.
 pub(super) const STEP: usize = 64 << 10;
 /// The most bytes that each coded byte may decode to, beyond the first [`FREE`] bytes of the body.
-const MOST_EXPANSION: u64 = 512;
+const MAX_EXPANSION: u64 = 512;
 /// Bytes that any body may decode to.
 const FREE: u64 = 4 << 20;
 /// Window of zstd, 8 MiB: what every decoder of HTTP bodies supports
@@ -48,7 +48,7 @@ pub(super) enum CodingError {
     #[error("its {0} ends too early")]
     Truncated(ContentCoding),
     /// The body expands too much, so that it could fill the memory.
-    #[error("its {0} expands more than {MOST_EXPANSION} times")]
+    #[error("its {0} expands more than {MAX_EXPANSION} times")]
     Expansion(ContentCoding),
 }
 
@@ -201,7 +201,7 @@ impl Decoder {
                 return Err(CodingError::Invalid(self.coding));
             }
         }
-        if self.given > self.taken.saturating_mul(MOST_EXPANSION).saturating_add(FREE) {
+        if self.given > self.taken.saturating_mul(MAX_EXPANSION).saturating_add(FREE) {
             return Err(CodingError::Expansion(self.coding));
         }
         Ok(&self.buffer[..written])

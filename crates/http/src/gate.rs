@@ -19,11 +19,11 @@ use super::{
 };
 
 /// Most refused connections that are answered at a time; others are closed without an answer.
-const MOST_TOLD: usize = 64;
+const MAX_REFUSALS: usize = 64;
 /// The longest time to send such an answer.
 const HEARING: Duration = Duration::from_secs(1);
 /// Most bytes that are read from a refused connection.
-const LONGEST_UNREAD: u64 = 64 << 10;
+const MAX_UNREAD: u64 = 64 << 10;
 
 /// The connections of a listener.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl ConnectionGate {
     pub(super) fn new(most: usize, mcp: Option<Weak<mcp::Proxy>>) -> Self {
         Self {
             slots: Quota::new(most),
-            told: Arc::new(Semaphore::new(MOST_TOLD)),
+            told: Arc::new(Semaphore::new(MAX_REFUSALS)),
             refusals: QuotaRefusals::default(),
             mcp,
         }
@@ -95,6 +95,6 @@ async fn tell<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, cause: &str) -> 
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await?;
     // If unread bytes remained at the close, the kernel would reset the connection, and the answer could be lost.
-    tokio::io::copy(&mut stream.take(LONGEST_UNREAD), &mut tokio::io::sink()).await?;
+    tokio::io::copy(&mut stream.take(MAX_UNREAD), &mut tokio::io::sink()).await?;
     Ok(())
 }

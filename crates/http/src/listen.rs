@@ -42,9 +42,9 @@ use super::{
 };
 
 /// Longest head, bytes.
-const LONGEST_HEAD: usize = 128 << 10;
+const MAX_HEAD: usize = 128 << 10;
 /// Headers of a request at most.
-const MOST_HEADERS: usize = 128;
+const MAX_HEADERS: usize = 128;
 /// The time for which responses in progress may continue after the proxy was told to stop.
 const GRACE: Duration = Duration::from_secs(20);
 /// The pause after a connection could not be accepted.
@@ -54,7 +54,7 @@ const SWEEP: Duration = Duration::from_secs(60);
 /// Name of the proxy's threads.
 const THREAD: &str = "mcpmon-llm";
 /// Most threads; more of them do not make responses faster.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// The reason why the proxy does not run.
 #[derive(Debug, thiserror::Error)]
@@ -191,7 +191,7 @@ fn made(
 ) -> io::Result<(Runtime, Arc<Proxy>)> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads.min(MOST_THREADS))
+        .worker_threads(threads.min(MAX_THREADS))
         .thread_name(THREAD)
         .enable_all()
         .build()?;
@@ -418,8 +418,8 @@ where
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(head)
-            .max_buf_size(LONGEST_HEAD)
-            .max_headers(MOST_HEADERS)
+            .max_buf_size(MAX_HEAD)
+            .max_headers(MAX_HEADERS)
             .serve_connection(TokioIo::new(StallGuard::new(stream, patience)), service);
         if let Err(error) = SelfWaking::new(watcher.watch(connection)).await {
             tracing::debug!(%error, "a connection of an agent ended");

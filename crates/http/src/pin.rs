@@ -15,7 +15,7 @@ use rustls::{
 };
 
 /// Most causes of an error that are examined.
-pub(super) const MOST_CAUSES: usize = 16;
+pub(super) const MAX_CAUSES: usize = 16;
 
 /// The server's certificate is not the pinned one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +31,7 @@ impl CertificateMismatch {
     /// Returns the mismatch behind `error`, if it is one.
     pub(super) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut cause = Some(error);
-        for _ in 0..MOST_CAUSES {
+        for _ in 0..MAX_CAUSES {
             let error = cause?;
             if let Some(mismatch) = error.downcast_ref::<Self>() {
                 return Some(*mismatch);

@@ -33,7 +33,7 @@ const LONG: usize = 64 << 10;
 /// they send a request.
 const BODY: Duration = Duration::from_secs(60);
 /// Longest name of an agent (`User-Agent`), bytes.
-const LONGEST_AGENT: usize = 256;
+const MAX_AGENT: usize = 256;
 
 /// Prefixes of content types of uploads.
 const UPLOADS: [&str; 5] = [
@@ -405,7 +405,7 @@ fn is_upload(headers: &HeaderMap) -> bool {
 
 fn agent(headers: &HeaderMap) -> Option<Box<str>> {
     let agent = headers.get(USER_AGENT)?.to_str().ok()?;
-    Some(agent.chars().take(LONGEST_AGENT).collect())
+    Some(agent.chars().take(MAX_AGENT).collect())
 }
 
 /// The trace that a request is part of ([W3C Trace Context](https://www.w3.org/TR/trace-context/)): two ids of

@@ -11,9 +11,9 @@ use std::{
 use nix::fcntl::OFlag;
 
 /// Shortest token, characters.
-const SHORTEST: usize = 16;
+const MIN_LENGTH: usize = 16;
 /// Longest token, characters.
-const LONGEST: usize = 256;
+const MAX_LENGTH: usize = 256;
 /// Random bytes in a new token.
 const RANDOM: usize = 32;
 
@@ -25,7 +25,9 @@ pub struct Token(Box<str>);
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The text is not a token.
-    #[error("a token has {SHORTEST} to {LONGEST} of the characters A-Z, a-z, 0-9, `-`, `_`, `.` and `~`")]
+    #[error(
+        "a token has {MIN_LENGTH} to {MAX_LENGTH} of the characters A-Z, a-z, 0-9, `-`, `_`, `.` and `~`"
+    )]
     Form,
     /// Other users can read the file.
     #[error("others can read {path}, so that it is no secret: `chmod 600 {path}`", path = .0.display())]
@@ -54,7 +56,7 @@ impl Token {
     /// Returns an error if it is too short, or cannot be part of a path.
     pub fn new(text: &str) -> Result<Self, TokenError> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-        match (SHORTEST..=LONGEST).contains(&text.len()) && text.bytes().all(fits) {
+        match (MIN_LENGTH..=MAX_LENGTH).contains(&text.len()) && text.bytes().all(fits) {
             true => Ok(Self(text.into())),
             false => Err(TokenError::Form),
         }
@@ -93,7 +95,7 @@ impl Token {
             return Err(TokenError::Public(path.to_owned()));
         }
         let mut text = String::new();
-        file.take(LONGEST as u64 + 2)
+        file.take(MAX_LENGTH as u64 + 2)
             .read_to_string(&mut text)
             .map_err(failed)?;
         Self::new(text.trim())

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use rustls::InvalidMessage;
 
-use super::pin::{MOST_CAUSES, inner};
+use super::pin::{MAX_CAUSES, inner};
 
 /// A correctable connection error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl ConnectTrouble {
     /// Returns the correctable error behind `error`, if there is one.
     pub(super) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut cause = Some(error);
-        for _ in 0..MOST_CAUSES {
+        for _ in 0..MAX_CAUSES {
             let error = cause?;
             if error.is::<ProxyError>() {
                 return Some(Self::Proxy);

@@ -37,7 +37,7 @@ const CONNECT: Duration = Duration::from_secs(15);
 /// The time for which an unused connection is kept open.
 const IDLE: Duration = Duration::from_secs(90);
 /// Most unused connections to one provider.
-const MOST_IDLE: usize = 32;
+const MAX_IDLE: usize = 32;
 /// The interval of keep-alive pings on an HTTP/2 connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -87,7 +87,7 @@ impl Upstream {
         let connector = builder.enable_http1().enable_http2().wrap_connector(dialer);
         let client = legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(MOST_IDLE)
+            .pool_max_idle_per_host(MAX_IDLE)
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
             .http2_keep_alive_interval(KEEP_ALIVE)

@@ -123,7 +123,7 @@ mod tests {
     #[test]
     #[ignore = "it needs root and an object with a log: `cargo xtask test` runs it"]
     fn lines_of_the_programs_come() {
-        const PATIENCE: Duration = Duration::from_secs(10);
+        const TIMEOUT: Duration = Duration::from_secs(10);
         if !nix::unistd::geteuid().is_root() {
             return skip("it needs root");
         }
@@ -164,7 +164,7 @@ mod tests {
             };
             let line = tokio::select! {
                 ended = log.follow() => panic!("the log ended: {ended:?}"),
-                line = tokio::time::timeout(PATIENCE, come) => line.expect("a line in time"),
+                line = tokio::time::timeout(TIMEOUT, come) => line.expect("a line in time"),
             };
             assert!(
                 line.contains("kernel: ") && line.contains("bytes of arguments"),

@@ -37,7 +37,7 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/mc
 
 /// Most processes of one server that are tapped at first; processes that they start later count against their user's
 /// share.
-const MAX_TOLD: usize = 16;
+const MAX_FIRST_PROCESSES: usize = 16;
 
 /// Attempts to write an entry that the kernel creates or removes at the same moment.
 const MAX_RACES: usize = 3;
@@ -347,7 +347,7 @@ impl TappedProcesses {
             let stream = side.stream(instance);
             if tables.counts.get(&stream, 0).is_err() {
                 let left_out = match side {
-                    TapSide::Input => pids.len().saturating_sub(MAX_TOLD) as u64,
+                    TapSide::Input => pids.len().saturating_sub(MAX_FIRST_PROCESSES) as u64,
                     TapSide::Output => 0,
                 };
                 let count = TapCount {
@@ -357,7 +357,7 @@ impl TappedProcesses {
                 tables.counts.insert(stream, count, BPF_NOEXIST)?;
             }
         }
-        for pid in pids.iter().take(MAX_TOLD) {
+        for pid in pids.iter().take(MAX_FIRST_PROCESSES) {
             tables.put(
                 *pid,
                 TapEntry {

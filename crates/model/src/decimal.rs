@@ -20,7 +20,7 @@ pub struct ParseDecimalError;
 /// Exponents are cut to this magnitude: what lies beyond is beyond every reader.
 const FARTHEST: i64 = 1 << 40;
 /// From 10 to the power of this on, readers differ, or read infinity.
-const LARGEST_POWER: i64 = 308;
+const MAX_POWER: i64 = 308;
 /// Most zeros with which a number is shown before it is shown with an exponent.
 const MAX_ZEROS: i64 = 20;
 /// Most digits that are shown.
@@ -35,7 +35,7 @@ impl Decimal {
 
     /// Returns whether a reader that holds doubles may take it for infinity.
     pub const fn is_beyond_doubles(&self) -> bool {
-        self.point > LARGEST_POWER
+        self.point > MAX_POWER
     }
 
     /// Returns the number times ten to the power of `exponent`.

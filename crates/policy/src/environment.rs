@@ -94,13 +94,13 @@ fn is_sensitive(name: &str) -> bool {
 /// Names of variables that are recorded of one start.
 const MAX_NAMES: usize = 512;
 /// Longest name that is, bytes.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME: usize = 128;
 
 /// Names of variables in their order, as far as a policy could name them.
 pub fn variable_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let mut names: Vec<String> = names
-        .filter(|name| name.len() <= LONGEST_NAME && !name.is_empty() && name.bytes().all(is_part))
+        .filter(|name| name.len() <= MAX_NAME && !name.is_empty() && name.bytes().all(is_part))
         .map(str::to_owned)
         .collect();
     names.sort_unstable();
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn only_names_that_a_policy_could_have_are_told_and_no_more_than_the_limit() {
-        let long = "A".repeat(LONGEST_NAME + 1);
+        let long = "A".repeat(MAX_NAME + 1);
         let given = ["PATH", "B_KEY", "a b", "*", "", &long, "A1"];
         assert_eq!(variable_names(given.into_iter()), ["A1", "B_KEY", "PATH"]);
         let many: Vec<_> = (0..MAX_NAMES + 9).map(|number| format!("V{number}")).collect();

@@ -16,7 +16,7 @@ use mcpmon_engine::Monitor;
 use super::Options;
 
 /// The time for which a call waits for a file system. While a look-up is late, no other one is started.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 /// Most links that are followed, as in the kernel.
 const MAX_LINKS: usize = 40;
 /// Most names of a path that are looked at.
@@ -177,7 +177,7 @@ impl PathWorker {
         self.asked
             .try_send(lookups)
             .map_err(|_full| io::Error::from(io::ErrorKind::TimedOut))?;
-        match self.answers.recv_timeout(PATIENCE) {
+        match self.answers.recv_timeout(TIMEOUT) {
             Ok(real) => Ok(real),
             Err(RecvTimeoutError::Timeout) => {
                 self.is_late = true;
@@ -356,7 +356,7 @@ mod tests {
         assert!(worker.is_late);
         let begun = std::time::Instant::now();
         worker.ask(vec![lookup("/")]).expect_err("still nobody answers");
-        assert!(begun.elapsed() < PATIENCE);
+        assert!(begun.elapsed() < TIMEOUT);
         answer.send(Vec::new()).expect("room");
         worker
             .ask(vec![lookup("/")])

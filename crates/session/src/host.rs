@@ -17,7 +17,7 @@ use super::{files, hosted::FLUSH, presence::SharedStatePresence, shared::SharedS
 
 /// The time after joining in which a check of a call waits: members that were alone until then may still have records
 /// to write.
-pub(super) const TOLD: Duration = Duration::from_millis(20);
+pub(super) const JOIN_GRACE: Duration = Duration::from_millis(20);
 
 /// The state of a session outside of its guard.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl GuardHost for SessionHost {
         if !self.presence.is_due(now) {
             return SharedOutcome::Unreachable;
         }
-        thread::sleep(TOLD.saturating_sub(self.joined.elapsed()));
+        thread::sleep(JOIN_GRACE.saturating_sub(self.joined.elapsed()));
         match self.shared.check(policy, call) {
             Ok(checked) => SharedOutcome::Checked(checked),
             Err(error) => {

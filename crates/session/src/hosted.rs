@@ -9,7 +9,7 @@ use mcpmon_model::{Conversation, Event, Recent, SharedCall, SharedCallAnswer, Ti
 use mcpmon_store::{Access, Destination, Recorder, RecorderSettings, SessionMember, Store, StoreError};
 
 use super::{
-    JudgeError, Options, Parts, Session, TOLD, files, launch, lone_session, process,
+    JOIN_GRACE, JudgeError, Options, Parts, Session, files, launch, lone_session, process,
     protocol::SharedSessionState,
     reading::ResultReader,
     shared::{self, SharedState},
@@ -163,7 +163,7 @@ impl Session {
     /// because calls of other processes in the session have to be considered.
     pub fn may_wait(&self) -> bool {
         let is_behind = self.host.shared.generation() != self.generation || !self.host.presence.is_here();
-        is_behind || !self.others.is_empty() || self.twins || self.host.joined.elapsed() < TOLD
+        is_behind || !self.others.is_empty() || self.twins || self.host.joined.elapsed() < JOIN_GRACE
     }
 
     /// Returns whether a tool is on the server's list, as it was read in this conversation and not reported as changed

@@ -19,7 +19,7 @@ use mcpmon_store::{REFUSED_SET, StoreEntry};
 use super::{
     Session,
     comparison::{Comparison, ComparisonOutcome, MAX_COMPARISON},
-    link::PATIENCE,
+    link::TIMEOUT,
     pins, process,
     protocol::Say,
     shared::SharedState,
@@ -155,7 +155,7 @@ impl Session {
             return Verdict::Allow;
         };
         let process = process.into();
-        match link.fate(process, PATIENCE) {
+        match link.fate(process, TIMEOUT) {
             Ok(Some(denial)) => Verdict::Block(denial),
             Ok(None) => Verdict::Allow,
             // The daemon still compares the files, so it has not killed the process.

@@ -65,7 +65,7 @@ pub use self::{
     protocol::Hello,
 };
 use self::{
-    host::{SessionHost, TOLD},
+    host::{JOIN_GRACE, SessionHost},
     kept::ThroughDaemon,
     link::{Link, LinkError},
     loss::LastLoss,

@@ -20,7 +20,7 @@ use serde::Serialize;
 use super::protocol::{Hear, Hello, MAX_HEARD, Say, SharedSessionState, StartedProcess};
 
 /// Longest wait for an answer; the daemon may write to its store meanwhile.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The connections, shared by the session and the writer of its recorder.
 #[derive(Clone, Debug)]
@@ -203,7 +203,7 @@ impl Link {
 
     /// Connects, and joins the session.
     fn join(&self, stream: &mut Option<Stream>) -> Result<SharedSessionState, LinkError> {
-        let connected = self.connect(PATIENCE)?;
+        let connected = self.connect(TIMEOUT)?;
         let probe = connected
             .get_ref()
             .try_clone()
@@ -236,7 +236,7 @@ impl Link {
 
     /// Opens the connection for records.
     fn connect_records(&self) -> Result<Stream, LinkError> {
-        match self.introduced(PATIENCE, |hello| Introduction::Records { hello })? {
+        match self.introduced(TIMEOUT, |hello| Introduction::Records { hello })? {
             (Hear::Done, Some(stream)) => Ok(stream),
             _ => Err(self.broken(io::ErrorKind::InvalidData.into())),
         }
@@ -279,7 +279,7 @@ impl Link {
         })?;
         connected
             .set_read_timeout(Some(patience))
-            .and_then(|()| connected.set_write_timeout(Some(PATIENCE)))
+            .and_then(|()| connected.set_write_timeout(Some(TIMEOUT)))
             .map_err(|source| self.broken(source))?;
         Ok(BufReader::new(connected))
     }

@@ -18,7 +18,7 @@ use mcpmon_store::Recorder;
 use super::own::{Own, mistakes, told};
 
 /// Most users whose files are followed at a time; beyond it, the least recently used one is forgotten.
-const MOST_USERS: usize = 256;
+const MAX_USERS: usize = 256;
 /// The time for which an unused user is remembered.
 const IDLE: Duration = Duration::from_secs(1800);
 /// The interval at which files are checked.
@@ -271,7 +271,7 @@ impl HeldPolicy {
     /// Inserts a user. Returns the users that were removed to make room.
     fn insert(&mut self, uid: u32, user: User) -> Vec<u32> {
         let mut gone = Vec::new();
-        while self.users.len() >= MOST_USERS {
+        while self.users.len() >= MAX_USERS {
             let used = |(_, user): &(&u32, &User)| user.used.load(Ordering::Relaxed);
             let Some(oldest) = self.users.iter().min_by_key(used).map(|(uid, _)| *uid) else {
                 break;
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     const NOW: Timestamp = Timestamp(sample::NOON);
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const TIMEOUT: Duration = Duration::from_secs(10);
     const MOMENT: Duration = Duration::from_millis(200);
     const HOST: &str = "version: 1\nmcp: {blocked_tools: [format_disk]}\n";
 
@@ -394,7 +394,7 @@ mod tests {
 
         fn events(&self) -> Vec<(String, Severity)> {
             let files = self.policies.0.files.as_ref().expect("they are read");
-            files.recorder.flush(PATIENCE).expect("written");
+            files.recorder.flush(TIMEOUT).expect("written");
             let reader = StoreReader::open(&self.directory.path().join("mcpmon.db")).expect("a store");
             let events = reader.events(&Filter::default(), 100).expect("events");
             assert!(events.iter().all(|event| event.action == Action::Allow));
@@ -535,12 +535,12 @@ mod tests {
     #[test]
     fn no_more_users_are_known_than_there_is_room_for() {
         let host = HostPolicy::new(HOST);
-        let most = u32::try_from(MOST_USERS).expect("a small number");
+        let most = u32::try_from(MAX_USERS).expect("a small number");
         for uid in 0..most + 10 {
             let _loaded = host.policies.of(Timestamp(NOW.0 + i64::from(uid)), Some(uid));
         }
         let held = host.policies.held();
-        assert_eq!(held.users.len(), MOST_USERS);
+        assert_eq!(held.users.len(), MAX_USERS);
         assert!(!held.users.contains_key(&0) && held.users.contains_key(&(most + 9)));
     }
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::json::rfc3339;
 
 /// Longest arguments of a call, in characters; longer ones are cut and end with `…`.
-const LONGEST_INPUT: usize = 16 << 10;
+const MAX_INPUT: usize = 16 << 10;
 
 /// An event with the id that it got when it was recorded.
 ///
@@ -132,7 +132,7 @@ fn mask_input(kind: &mut EventKind) {
     } = kind
     {
         *input = mask_json(input);
-        if let Some((end, _)) = input.char_indices().nth(LONGEST_INPUT) {
+        if let Some((end, _)) = input.char_indices().nth(MAX_INPUT) {
             input.truncate(end);
             input.push('…');
         }
@@ -222,9 +222,9 @@ mod tests {
 
     #[test]
     fn long_arguments_are_cut() {
-        let long = format!(r#"{{"text":"{}"}}"#, "é ".repeat(LONGEST_INPUT));
+        let long = format!(r#"{{"text":"{}"}}"#, "é ".repeat(MAX_INPUT));
         let stored = stored_input(&long);
-        assert_eq!(stored.chars().count(), LONGEST_INPUT + 1);
+        assert_eq!(stored.chars().count(), MAX_INPUT + 1);
         assert!(stored.ends_with('…'));
     }
 

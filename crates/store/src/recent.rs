@@ -15,14 +15,14 @@ const CALLS_KEPT: Duration = Duration::from_hours(1);
 const OUTPUTS_KEPT: Duration = Duration::from_mins(10);
 /// Most results and calls that are kept for all sessions, however young they are: unlike events, they have no limit of
 /// size.
-const MOST_OUTPUTS: u32 = 4096;
-const MOST_CALLS: u32 = 1 << 16;
+const MAX_OUTPUTS: u32 = 4096;
+const MAX_CALLS: u32 = 1 << 16;
 /// Number of added rows between two checks for too many calls, and for old ones.
 const BETWEEN_LOOKS: i64 = 4096;
 /// Number of added rows between two checks for too many results, which are long, and have an index.
 const BETWEEN_LOOKS_AT_OUTPUTS: i64 = 256;
 /// Most rows that are read at once; a window never contains more.
-const MOST_ROWS: u32 = 8192;
+const MAX_ROWS: u32 = 8192;
 
 impl Store {
     /// Calls `work` with what was added to a session after the row `after`, and adds what `work` returns; no other
@@ -67,7 +67,7 @@ fn since(connection: &Connection, session: &SessionId, after: i64) -> rusqlite::
         .prepare_cached(
             "SELECT seq, what FROM recent WHERE session_id = ?1 AND seq > ?2 ORDER BY seq DESC LIMIT ?3",
         )?
-        .query_map(params![session.key().as_str(), after, MOST_ROWS], |row| {
+        .query_map(params![session.key().as_str(), after, MAX_ROWS], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?
         .collect::<Result<_, _>>()?;
@@ -91,7 +91,7 @@ pub(super) fn prune(connection: &Connection, now: Timestamp) -> rusqlite::Result
     connection
         .prepare_cached("DELETE FROM recent WHERE at < ?1 OR (is_output AND at < ?2)")?
         .execute([before(now, CALLS_KEPT), before(now, OUTPUTS_KEPT)])?;
-    prune_calls(connection, MOST_CALLS)?;
+    prune_calls(connection, MAX_CALLS)?;
     prune_outputs(connection)
 }
 
@@ -110,7 +110,7 @@ fn prune_oldest(connection: &Connection, now: Timestamp) -> rusqlite::Result<()>
                  (SELECT seq FROM recent WHERE is_output AND at >= ?1 ORDER BY seq LIMIT 1)",
         )?
         .execute([before(now, OUTPUTS_KEPT)])?;
-    prune_calls(connection, MOST_CALLS)?;
+    prune_calls(connection, MAX_CALLS)?;
     prune_outputs(connection)
 }
 
@@ -144,7 +144,7 @@ fn prune_outputs(connection: &Connection) -> rusqlite::Result<()> {
             "DELETE FROM recent WHERE is_output AND seq <= \
                  (SELECT seq FROM recent WHERE is_output ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
         )?
-        .execute([MOST_OUTPUTS])?;
+        .execute([MAX_OUTPUTS])?;
     Ok(())
 }
 
@@ -296,14 +296,14 @@ mod tests {
         let session = SessionId::new("s1");
         store
             .write(|transaction| {
-                for _ in 0..MOST_OUTPUTS + 1000 {
+                for _ in 0..MAX_OUTPUTS + 1000 {
                     put(transaction, &session, &output(7))?;
                 }
                 Ok(())
             })
             .unwrap();
         let kept = seen(&mut store, "s1", 0).len();
-        let most = MOST_OUTPUTS as usize;
+        let most = MAX_OUTPUTS as usize;
         let between = usize::try_from(BETWEEN_LOOKS_AT_OUTPUTS).unwrap();
         assert!(
             (most..most + between).contains(&kept),

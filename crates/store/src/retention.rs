@@ -20,7 +20,7 @@ const CHUNKS: usize = 8;
 
 /// Most servers that are remembered, and most processes that count as running; other programs choose names and process
 /// ids.
-const MOST_SERVERS: u32 = 10_000;
+const MAX_SERVERS: u32 = 10_000;
 
 /// As long as there are at most this many notable events for each ordinary one, ordinary ones are removed first.
 const SPARED: i64 = 3;
@@ -82,7 +82,7 @@ pub(super) fn enforce(
     }
     store.spared = spared;
     store.write(|transaction| {
-        servers::prune(transaction, MOST_SERVERS)?;
+        servers::prune(transaction, MAX_SERVERS)?;
         watches::prune(transaction)?;
         if belief.is_believed {
             recent::prune(transaction, now)?;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, params};
 use super::row;
 
 /// Most sessions that are remembered; other programs choose their ids.
-const MOST_SESSIONS: u32 = 10_000;
+const MAX_SESSIONS: u32 = 10_000;
 
 /// One server in a session, for as long as the process that joined it lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,7 +178,7 @@ pub(super) fn prune(connection: &Connection) -> rusqlite::Result<()> {
         .prepare_cached(
             "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions ORDER BY started DESC LIMIT -1 OFFSET ?1)",
         )?
-        .execute([MOST_SESSIONS])?;
+        .execute([MAX_SESSIONS])?;
     connection
         .prepare_cached(
             "DELETE FROM session_servers WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE id = session_id)",

@@ -11,7 +11,7 @@ pub const WATCH_INTERVAL: Duration = Duration::from_secs(15);
 /// Two periods of watching with at most this time in between count as one without a gap.
 const TOLERANCE: i64 = 20 * 1_000_000_000;
 /// Most periods of watching that are remembered: there is one for each start of a daemon.
-const MOST_WATCHES: u32 = 1000;
+const MAX_WATCHES: u32 = 1000;
 
 /// A span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) fn prune(connection: &Connection) -> rusqlite::Result<()> {
         .prepare_cached(
             "DELETE FROM watches WHERE since IN (SELECT since FROM watches ORDER BY since DESC LIMIT -1 OFFSET ?1)",
         )?
-        .execute([MOST_WATCHES])
+        .execute([MAX_WATCHES])
         .map(drop)
 }
 
@@ -127,6 +127,6 @@ mod tests {
             .connection
             .query_row("SELECT count(*) FROM watches", [], |row| row.get(0))
             .unwrap();
-        assert_eq!(left, MOST_WATCHES);
+        assert_eq!(left, MAX_WATCHES);
     }
 }

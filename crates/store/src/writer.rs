@@ -18,7 +18,7 @@ use super::{
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// The time without recording after which the destination rests.
 const REST: Duration = Duration::from_millis(500);
 
@@ -267,7 +267,7 @@ impl StoreWriter {
                 return Outcome::Dropped { events, error: text };
             }
             self.queue.note_error(text);
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 

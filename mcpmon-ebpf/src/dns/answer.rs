@@ -4,7 +4,7 @@ use aya_ebpf::{
     bindings::{__sk_buff, BPF_RB_FORCE_WAKEUP},
     helpers::generated::{bpf_ktime_get_ns, bpf_ringbuf_output, bpf_skb_load_bytes},
 };
-use mcpmon_common::dns::{AnswerRecord, DNS_HEADER, DnsCounter, MAX_ANSWER, QUESTION_PATIENCE};
+use mcpmon_common::dns::{AnswerRecord, DNS_HEADER, DnsCounter, MAX_ANSWER, QUESTION_TIMEOUT};
 
 use crate::{
     maps::{ANSWER_SCRATCH, ANSWERS, QUESTIONS, count},
@@ -27,7 +27,7 @@ pub(crate) fn copy(skb: *mut __sk_buff) {
     }
     // SAFETY: a helper without arguments.
     let now = unsafe { bpf_ktime_get_ns() };
-    if now.saturating_sub(asked) > QUESTION_PATIENCE {
+    if now.saturating_sub(asked) > QUESTION_TIMEOUT {
         return;
     }
     count(if hand_over(skb, &message).is_some() {

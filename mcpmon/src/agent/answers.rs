@@ -19,7 +19,7 @@ use super::names::{NameNews, WantedNames};
 /// The interval at which old addresses are forgotten, lost answers are looked for, and failed operations are repeated.
 const ROUND: Duration = Duration::from_secs(10);
 /// The time for which a loss of answers is reported.
-const LOSS_TOLD: Duration = Duration::from_mins(1);
+const LOSS_REPORT_TIME: Duration = Duration::from_mins(1);
 
 /// The addresses that are followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -153,7 +153,7 @@ impl Follower {
     fn table(&self, now: Instant) -> FollowedTable {
         let is_lossy = self
             .lost_at
-            .is_some_and(|at| now.saturating_duration_since(at) < LOSS_TOLD);
+            .is_some_and(|at| now.saturating_duration_since(at) < LOSS_REPORT_TIME);
         let lost = is_lossy.then(|| {
             "answers came faster than they were read: refused names may have addresses that are not refused".to_owned()
         });

@@ -64,7 +64,7 @@ struct BridgeSettings {
 }
 
 /// Length of a line about a certificate, bytes.
-pub(super) const TOLD: usize = "sha256:\n".len() + 64;
+pub(super) const CERTIFICATE_DIGEST_BYTES: usize = "sha256:\n".len() + 64;
 
 /// Formats a certificate for the wrapper; the line fits in one atomic write to a pipe.
 pub(super) fn line(shown: &Digest) -> Vec<u8> {

@@ -203,7 +203,7 @@ mod tests {
     use std::{collections::BTreeSet, sync::Mutex, time::Instant};
 
     use mcpmon_model::{Content, Denial, FromServer, Incident, ListKind, Message, Verdict};
-    use mcpmon_protocol::filter::mcp_http::{self, Flow, UnlistedTools, WholeResponseHead};
+    use mcpmon_protocol::filter::mcp_http::{self, ReadState, UnlistedTools, WholeResponseHead};
 
     use super::*;
 
@@ -250,7 +250,7 @@ mod tests {
             response: &mut HttpResponse,
             bytes: &[u8],
             out: &mut HttpOutput,
-        ) -> Flow {
+        ) -> ReadState {
             response.push(
                 now,
                 session,

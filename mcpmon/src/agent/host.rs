@@ -17,7 +17,7 @@ use nix::{
 
 /// Usual length of a file in `/proc/PID`, and a length that no such file reaches; bytes.
 const USUAL: usize = 2048;
-const LONGEST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 /// Longest chain of ancestors that is climbed.
 const MAX_ANCESTORS: usize = 64;
 
@@ -49,7 +49,7 @@ fn read_text(pid: u32, name: &str) -> io::Result<String> {
     let mut bytes = Vec::with_capacity(USUAL);
     // These files report a length of 0.
     let file = fs::File::open(format!("/proc/{pid}/{name}"))?;
-    file.take(LONGEST).read_to_end(&mut bytes)?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -6,7 +6,7 @@ use mcpmon_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 /// Longest name of a person that is recorded, characters.
-const LONGEST_BY: usize = 64;
+const MAX_PERSON_NAME: usize = 64;
 
 /// An order to stop a session or the host, or to lift that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub fn carry_out(store: &mut Store, now: Timestamp, word: &KillOrder) -> Result<
         .by
         .chars()
         .filter(|c| !c.is_control())
-        .take(LONGEST_BY)
+        .take(MAX_PERSON_NAME)
         .collect();
     let scope = word.session.as_ref();
     let name = scope.map_or("host", SessionId::as_str).to_owned();

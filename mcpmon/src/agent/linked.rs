@@ -23,7 +23,7 @@ const MAX_LINKS: usize = 4;
 /// A part of the path of every file in an installed package.
 const MODULES: &str = "/node_modules/";
 /// Time limit for following the links of a command: its file system may hang, and other commands wait meanwhile.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 /// Most threads that may wait for file systems that hang. Beyond that no links are followed.
 const MAX_STUCK: usize = 16;
 
@@ -139,7 +139,7 @@ impl LinkFollower {
         }
         let words: Vec<String> = argv.iter().take(MAX_WORDS).cloned().collect();
         let mut followed = self
-            .answer(PATIENCE, move || linked_of_process(pid, &words))
+            .answer(TIMEOUT, move || linked_of_process(pid, &words))
             .ok_or(LinksUnread { pid })?;
         if !followed.is_empty() {
             followed.extend(argv.iter().skip(MAX_WORDS).cloned());

@@ -18,7 +18,7 @@ use mcpmon_model::{
 use mcpmon_store::{Filter, QueryError, Selection, SessionSummary, StoreReader, StoredEvent};
 
 /// Most events that are read for one profile; a profile that needs more is marked as cut.
-const MOST: usize = 1_000_000;
+const MAX_EVENTS: usize = 1_000_000;
 /// Events that are in memory at a time.
 const BATCH: u32 = 5_000;
 /// Most files that are noted for one server.
@@ -103,7 +103,7 @@ fn each(
         };
         after = last.seq;
         seen += events.len();
-        if seen >= MOST {
+        if seen >= MAX_EVENTS {
             return Ok(true);
         }
     }

@@ -11,7 +11,7 @@ use mcpmon_model::{
     Trace,
 };
 use mcpmon_policy::{Decision, Mode, network::table::Tables};
-use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Malformed, Scanner, TextForm, canonical};
+use mcpmon_protocol::decode::json::{LoneSurrogate, MAX_DEPTH, Malformed, Scanner, TextForm, canonical};
 use mcpmon_session::files::{self, Lookups};
 use mcpmon_store::{QueryError, Selection, StoreReader};
 
@@ -63,7 +63,7 @@ impl CallArguments {
     /// Returns an error if it is not a JSON object.
     pub fn new(text: &str) -> Result<Self, ArgumentsError> {
         let text = text.trim();
-        let mut scanner = Scanner::new(DEEPEST);
+        let mut scanner = Scanner::new(MAX_DEPTH);
         let scan = scanner
             .scan(text.as_bytes(), LoneSurrogate::Refuse)
             .map_err(|error| malformed(text, error))?;

@@ -36,7 +36,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::{
-    engine::{EngineMessage, PATIENCE},
+    engine::{EngineMessage, TIMEOUT},
     inbox::Sender,
     probe::{CANARY_COMMAND, Probe, Sightings},
 };
@@ -140,7 +140,7 @@ pub(crate) fn run(engine: &Sender<EngineMessage>, links: &Links) -> Vec<SelfTest
 
 /// Waits for the engine's answer. Returns `None` if the engine has ended or does not answer in time.
 fn wait<T>(answer: oneshot::Receiver<T>) -> Option<T> {
-    let answer = async { tokio::time::timeout(PATIENCE, answer).await };
+    let answer = async { tokio::time::timeout(TIMEOUT, answer).await };
     tokio::runtime::Handle::current().block_on(answer).ok()?.ok()
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::inspection::{InspectedDefinition, ServerOffer};
 
 /// Longest text of a difference that is shown, characters.
-const MAX_TOLD: usize = 200;
+const MAX_REPORTED: usize = 200;
 
 /// A server card.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,7 +240,10 @@ fn compare(subject: &str, card: Option<&str>, live: Option<&str>, differences: &
 /// Returns a text on one line, cut to the longest length that is shown.
 fn told(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.chars().filter(|c| !c.is_control()).take(MAX_TOLD).collect()
+    line.chars()
+        .filter(|c| !c.is_control())
+        .take(MAX_REPORTED)
+        .collect()
 }
 
 #[cfg(test)]

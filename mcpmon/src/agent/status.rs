@@ -15,7 +15,7 @@ pub use super::{
 };
 
 /// Most addresses of a name that a line shows.
-const MAX_TOLD: usize = 4;
+const MAX_REPORTED: usize = 4;
 
 /// The daemon's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,10 +190,10 @@ impl NetworkStatus {
         let line = |(name, addresses): (&String, &Vec<FollowedAddress>)| {
             let told: Vec<String> = addresses
                 .iter()
-                .take(MAX_TOLD)
+                .take(MAX_REPORTED)
                 .map(|followed| format!("{}, told by {}", followed.address, followed.server))
                 .collect();
-            let more = match addresses.len().saturating_sub(MAX_TOLD) {
+            let more = match addresses.len().saturating_sub(MAX_REPORTED) {
                 0 => String::new(),
                 more => format!("; and {more} more"),
             };

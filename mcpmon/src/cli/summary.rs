@@ -18,7 +18,7 @@ pub(super) fn summary(event: &StoredEvent) -> String {
 }
 
 /// Describes an event for a row whose server is in another column: the server and the tool are not repeated.
-pub(super) fn summary_beside_server(event: &StoredEvent) -> String {
+pub(super) fn summary_without_server(event: &StoredEvent) -> String {
     let Some(server) = event.server_id.as_deref() else {
         return summary(event);
     };

@@ -9,7 +9,7 @@ use super::{output::Paint, text};
 const GAP: u16 = 2;
 
 /// Smallest width to which a column is cut.
-const LEAST: u16 = 4;
+const MIN_WIDTH: u16 = 4;
 
 /// The columns of a listing.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +81,7 @@ impl Column {
     fn header_width(&self) -> u16 {
         u16::try_from(self.header.len())
             .expect("a header is a few words")
-            .max(LEAST)
+            .max(MIN_WIDTH)
     }
 
     /// Makes a column that is shortened with `…` at its start: for paths, whose end is most important.
@@ -221,7 +221,7 @@ impl Table {
     fn fixed(&self, room: u16) -> Vec<u16> {
         let mut widths: Vec<u16> = self.columns.iter().map(|column| column.width).collect();
         if let Some((last, others)) = widths.split_last_mut() {
-            *last = room.saturating_sub(others.iter().sum()).max(LEAST);
+            *last = room.saturating_sub(others.iter().sum()).max(MIN_WIDTH);
         }
         widths
     }
@@ -242,7 +242,7 @@ impl Table {
                 let cut = cut.filter(|(index, column)| widths[*index] > least(column));
                 cut.map(|(index, _)| index).max_by_key(|&index| widths[index])
             };
-            let Some(widest) = widest(&Column::header_width).or_else(|| widest(&|_| LEAST)) else {
+            let Some(widest) = widest(&Column::header_width).or_else(|| widest(&|_| MIN_WIDTH)) else {
                 return widths;
             };
             widths[widest] -= 1;

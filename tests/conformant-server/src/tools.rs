@@ -29,7 +29,7 @@ const AWAY: Duration = Duration::from_millis(1500);
 /// The duration of a call that is not cancelled.
 const LONG: Duration = Duration::from_secs(60);
 /// The largest number of letters that are returned.
-const MOST: u64 = 8 << 20;
+const MAX_LETTERS: u64 = 8 << 20;
 
 /// A call, and the state that it may use.
 pub(crate) struct Call<'c> {
@@ -111,7 +111,7 @@ impl Call<'_> {
     fn letters(&self) -> usize {
         let arguments = self.request.arguments.as_ref();
         let letters = arguments.and_then(|arguments| arguments.get("letters")?.as_u64());
-        usize::try_from(letters.unwrap_or_default().min(MOST)).unwrap_or_default()
+        usize::try_from(letters.unwrap_or_default().min(MAX_LETTERS)).unwrap_or_default()
     }
 
     fn brought(&self) -> Brought<'_> {

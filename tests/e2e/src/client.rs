@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
-use crate::wait::{self, PATIENCE};
+use crate::wait::{self, TIMEOUT};
 
 /// A server that was started, and the pipes to it. The server is killed at the end.
 #[derive(Debug)]
@@ -197,7 +197,7 @@ impl Client {
     }
 
     fn next(&self) -> Result<Value> {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(TIMEOUT) {
             Ok(line) => Ok(serde_json::from_str(&line)?),
             Err(RecvTimeoutError::Disconnected) => bail!("the server ended without an answer"),
             Err(RecvTimeoutError::Timeout) => bail!("the server does not answer"),

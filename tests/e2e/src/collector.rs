@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::{
     background::{Background, free_address},
-    wait::PATIENCE,
+    wait::TIMEOUT,
 };
 
 /// The collector and the tables behind it.
@@ -136,7 +136,7 @@ impl Collector {
 
 fn post(address: SocketAddr, path: &str, body: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let length = body.len();
     write!(
         stream,

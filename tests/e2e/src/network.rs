@@ -41,7 +41,7 @@ impl Listener {
     /// Returns an error if no connection can be accepted.
     pub fn accept(&self) -> Result<TcpStream> {
         let (stream, _) = self.socket.accept()?;
-        stream.set_read_timeout(Some(crate::wait::PATIENCE))?;
+        stream.set_read_timeout(Some(crate::wait::TIMEOUT))?;
         Ok(stream)
     }
 

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{background::Background, wait::PATIENCE};
+use crate::{background::Background, wait::TIMEOUT};
 
 const SERVER: &str = include_str!("notes_server.py");
 
@@ -236,7 +236,7 @@ pub fn ask(url: &str, method: &str, params: &Value) -> Result<Heard> {
         body.len()
     );
     let mut stream = TcpStream::connect(authority)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

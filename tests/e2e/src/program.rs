@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use crate::wait::PATIENCE;
+use crate::wait::TIMEOUT;
 
 /// The path of the program.
 static PATH: LazyLock<PathBuf> = LazyLock::new(|| assert_cmd::cargo::cargo_bin("mcpmon"));
@@ -119,7 +119,7 @@ fn run_as<A: AsRef<OsStr>>(
 }
 
 fn finish(command: &mut assert_cmd::Command) -> Result<Run> {
-    command.timeout(PATIENCE).current_dir("/");
+    command.timeout(TIMEOUT).current_dir("/");
     for variable in ["MCPMON_CONFIG", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "RUST_LOG"] {
         command.env_remove(variable);
     }

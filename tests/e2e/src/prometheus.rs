@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::{
     background::{Background, free_address},
-    wait::{self, PATIENCE},
+    wait::{self, TIMEOUT},
 };
 
 /// A Prometheus that scrapes one address.
@@ -100,7 +100,7 @@ impl Prometheus {
 /// Returns an error if there is no answer.
 pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     write!(stream, "GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 /// The time that a client waits for a byte.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A request or a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -227,7 +227,7 @@ pub fn chunk(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
 /// Returns an error if no response comes.
 pub fn exchange(address: SocketAddr, bytes: &[u8]) -> Result<Message> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     // Errors are ignored, because a server that refuses early need not read the rest.
     drop(stream.write_all(bytes));
     response(stream)

@@ -10,7 +10,7 @@ use super::{
 /// The number of misjudged items of a kind that are listed.
 const NAMED_MISSES: usize = 20;
 /// The number of items that an attribute needs for its row to be shown; the JSON output has all.
-const LEAST_SHOWN: u64 = 10;
+const MIN_SHOWN: u64 = 10;
 /// The number of characters that are shown of a misjudged item.
 const SHOWN: usize = 600;
 
@@ -58,7 +58,7 @@ fn breakdown(cuts: &[Cut]) -> String {
         "\n{:<16} {:<13} {:<9} {:<28} {:>6} {:>9} {:>9} {:>9} {:>9}\n",
         "KIND", "OF", "BY", "VALUE", "N", "NOTED", "FLAGGED", "BLOCKED", "ALTERED"
     );
-    for Cut { key, counts } in cuts.iter().filter(|cut| cut.counts.n >= LEAST_SHOWN) {
+    for Cut { key, counts } in cuts.iter().filter(|cut| cut.counts.n >= MIN_SHOWN) {
         text += &format!(
             "{:<16} {:<13} {:<9} {:<28} {:>6} {:>9} {:>9} {:>9} {:>9}\n",
             key.kind,

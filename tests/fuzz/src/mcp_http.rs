@@ -10,7 +10,7 @@ use mcpmon_protocol::{
         sse::{Events, SseFraming, has_hidden_line},
     },
     filter::mcp_http::{
-        Endpoint, Flow, Head, HttpOutput, HttpResponse, HttpSession, PendingRequests, PostDecision,
+        Endpoint, Head, HttpOutput, HttpResponse, HttpSession, PendingRequests, PostDecision, ReadState,
         ServerKnowledge,
     },
 };
@@ -140,7 +140,7 @@ impl Exchange<'_> {
             _ => HttpResponse::to_post(LIMITS, self.status(), self.content_type(), waiting),
         };
         for chunk in self.answer.chunks(size) {
-            if response.push(NOW, &mut session, chunk, &mut observe, &mut out) == Flow::Over {
+            if response.push(NOW, &mut session, chunk, &mut observe, &mut out) == ReadState::Finished {
                 break;
             }
             assert!(response.held() <= LIMITS.max_line);

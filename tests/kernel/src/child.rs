@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// The longest time between two lines of a workload, on a slow emulated machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running workload that will return a `T`.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl<T: Serialize + DeserializeOwned> Child<T> {
 
     fn start_with(run: impl FnOnce(Test) -> i32) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
-        ours.set_read_timeout(Some(PATIENCE))
+        ours.set_read_timeout(Some(TIMEOUT))
             .context("cannot set a time limit")?;
         let mut ours = Some(ours);
         let parents_end = &mut ours;

@@ -26,7 +26,7 @@ pub enum Space {
 }
 
 /// The longest time until an address becomes usable, on a slow emulated machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// IPv6 addresses that every namespace answers on, beside `::1`. All of 127.0.0.0/8 is local anyway.
 const ADDRESSES: [Ipv6Addr; 6] = [
@@ -77,7 +77,7 @@ pub fn enter(space: Space) -> Result<()> {
 pub fn add_loopback(address: Ipv6Addr) -> Result<()> {
     add_loopback_address(address).with_context(|| format!("cannot add {address}"))?;
     // A kernel worker makes the address usable a moment later.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while let Err(error) = UdpSocket::bind((address, 0)) {
         ensure!(Instant::now() < deadline, "{address} is not usable: {error}");
         thread::yield_now();

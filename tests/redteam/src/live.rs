@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The longest time that either side may take for a line.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A session of real wrappers.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Stage for Live {
         wrap.env("MCPMON_SESSION", &self.session);
         let wrapped = Wrapped::start(&mut wrap)?;
         let (stream, _) = listener.accept()?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         let server_end = BufReader::new(stream);
         self.seats.insert(
             server.to_owned(),

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 /// The longest wait for a server's answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest answer that is read, bytes.
 const MAX_ANSWER: u64 = 4 << 20;
 /// The time limit of one attempt to connect.
@@ -69,7 +69,7 @@ fn answer(lines: &mut impl io::BufRead, id: u64) -> Result<Value> {
 /// Initialises a server, and returns the status line of its answer.
 pub(super) fn over_http(address: SocketAddr) -> Result<String> {
     let mut stream = connect(address).with_context(|| format!("could not connect to {address}"))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let body = initialize().to_string();
     write!(
         stream,

@@ -18,7 +18,7 @@ use super::{
 use crate::shell;
 
 /// The longest wait until an event is stored.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// The directory for state in the kernel; the demo removes it at its end.
 const BPFFS: &str = "/sys/fs/bpf/mcpmon-demo";
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -65,7 +65,7 @@ impl Daemon {
 
     /// Waits until connections to all of these addresses are stored.
     pub(super) fn wait_for(&self, addresses: &[Ipv4Addr]) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let output = self
                 .asking("connections")

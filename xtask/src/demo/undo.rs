@@ -19,7 +19,7 @@ use nix::{
 use crate::shell::{self, say};
 
 /// The longest wait for a process to end after it was asked to.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest wait for a process to start its work.
 const START: Duration = Duration::from_secs(60);
@@ -72,7 +72,7 @@ fn end(group: Pid) {
     if killpg(group, Signal::SIGTERM).is_err() {
         return;
     }
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     // A child that has ended stays in its group until its parent waits for it.
     while Instant::now() < deadline && lives(group) {
         thread::park_timeout(Duration::from_millis(20));
@@ -212,7 +212,7 @@ mod tests {
         undo.run();
 
         assert!(!child.wait().unwrap().success());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while lives(grandchild) {
             assert!(Instant::now() < deadline, "{grandchild} is still there");
             thread::yield_now();

@@ -23,6 +23,19 @@ const QUESTIONS: [&str; 11] = [
     "What", "Which", "Where", "Who", "Whose", "Whom", "How", "Whether", "That", "When", "Why",
 ];
 
+/// Words in names of constants, and the terms of bounds that stand for them.
+const BOUNDS: [(&str, &str); 9] = [
+    ("DEEPEST", "MAX_…_DEPTH"),
+    ("FEWEST", "MIN"),
+    ("LARGEST", "MAX"),
+    ("LEAST", "MIN"),
+    ("LONGEST", "MAX"),
+    ("MOST", "MAX"),
+    ("PATIENCE", "TIMEOUT"),
+    ("SHORTEST", "MIN"),
+    ("SMALLEST", "MIN"),
+];
+
 const PRINTING: [&str; 5] = ["dbg", "eprint", "eprintln", "print", "println"];
 
 /// Returns the violations in the text of any file of the repository.
@@ -74,6 +87,22 @@ pub(super) fn questions(text: &str) -> Vec<String> {
     text.lines().enumerate().filter_map(question).collect()
 }
 
+/// Returns the constants whose names have another word for a bound than the house.
+pub(super) fn bounds(tokens: &[Token]) -> Vec<String> {
+    let named = |pair: &[Token]| {
+        let [Token::Name(keyword), Token::Name(name)] = pair else {
+            return None;
+        };
+        let (word, term) = BOUNDS
+            .iter()
+            .find(|(word, _)| name.split('_').any(|part| part == *word))?;
+        ["const", "static"]
+            .contains(&keyword.as_str())
+            .then(|| format!("the constant {name} is a bound: {term} in place of {word}"))
+    };
+    tokens.windows(2).filter_map(named).collect()
+}
+
 /// Returns the macros with which this file prints.
 pub(super) fn prints(tokens: &[Token]) -> Vec<String> {
     let printing = |pair: &[Token]| match pair {
@@ -121,6 +150,13 @@ mod tests {
             found[0].starts_with("line 2: ") && found[1].starts_with("line 3: "),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn bounds_have_one_name() {
+        let text = "const MOST_ROWS: u8 = 1; static PATIENCE: u8 = 2; const MAX_ROWS: u8 = 3; const ALMOST: u8 = 4; use a::LONGEST;";
+        let found = bounds(&source::read(text).tokens);
+        assert_eq!(found.len(), 2, "{found:?}");
     }
 
     #[test]

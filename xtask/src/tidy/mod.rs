@@ -121,9 +121,9 @@ mod x;",
         let mut violations = Vec::new();
         for (path, text) in texts() {
             let of_rust = is_rust(&path).then(|| {
-                house::of_rust(&path, &text)
-                    .into_iter()
-                    .chain(house::questions(&text))
+                let bounds = house::bounds(&source::read(&text).tokens);
+                let found = house::of_rust(&path, &text).into_iter();
+                found.chain(house::questions(&text)).chain(bounds)
             });
             let found = house::of_text(&text)
                 .into_iter()

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value as Node, ValueKind};
+use mcpmon_protocol::decode::json::{LoneSurrogate, MAX_DEPTH, Scanner, Value as Node, ValueKind};
 use serde_json::Value;
 
 use super::plan::{SettingError, SettingMatch, SettingPosition, WantedSetting};
@@ -29,7 +29,7 @@ impl<'b> JsonText<'b> {
 
     /// Calls `read` with the root.
     fn root<T>(&self, read: impl FnOnce(Node<'_>) -> Result<T, SettingError>) -> Result<T, SettingError> {
-        let mut scanner = Scanner::new(DEEPEST);
+        let mut scanner = Scanner::new(MAX_DEPTH);
         match scanner.scan(&self.plain, LoneSurrogate::Replace) {
             Ok(scan) => read(scan.document.root()),
             Err(malformed) => {

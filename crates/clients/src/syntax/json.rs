@@ -1,7 +1,7 @@
 //! Conversion of JSON with comments to strict JSON of the same length: every byte keeps its position, so that positions
 //! in the result are valid in the original.
 
-use mcpmon_protocol::decode::json::{DEEPEST, Defect, LoneSurrogate, Malformed, Scanner, Value, ValueKind};
+use mcpmon_protocol::decode::json::{Defect, LoneSurrogate, MAX_DEPTH, Malformed, Scanner, Value, ValueKind};
 
 use super::{Node, NodeKind, PlacedItem, PlacedMember, Style, SyntaxMistake};
 
@@ -27,7 +27,7 @@ pub(super) fn parse(
     if plain.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     // A client's own history may contain strings that were cut within a surrogate pair; they are never edited.
     let document = match scanner.scan(&plain, LoneSurrogate::Replace) {
         Ok(scan) => scan.document,

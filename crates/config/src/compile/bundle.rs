@@ -6,7 +6,7 @@ use mcpmon_bundle::{PublicKey, is_bundle_name};
 use url::{Host, Url};
 
 use crate::{
-    load::{KeyFault, KeyPath},
+    load::{KeyMistake, KeyPath},
     raw,
     settings::BundleSettings,
 };
@@ -17,9 +17,9 @@ const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::f
 const MAX_KEYS: usize = 8;
 
 /// Compiles the section. Returns `None` if no bundle is configured.
-pub(super) fn bundle(raw: &raw::PolicyBundle, findings: &mut Vec<KeyFault>) -> Option<BundleSettings> {
+pub(super) fn bundle(raw: &raw::PolicyBundle, mistakes: &mut Vec<KeyMistake>) -> Option<BundleSettings> {
     let section = KeyPath::root().key("policy").key("bundle");
-    let mut refuse = |path: KeyPath, message: String| findings.push(KeyFault::new(path, message));
+    let mut refuse = |path: KeyPath, message: String| mistakes.push(KeyMistake::new(path, message));
     let mut key = |path: KeyPath, text: &str| match text.parse::<PublicKey>() {
         Ok(key) => Some(key),
         Err(error) => {

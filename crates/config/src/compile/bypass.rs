@@ -17,7 +17,7 @@ pub(super) fn compile(config: &raw::Config) -> Bypass {
     };
     let models = watched
         .chain(providers.values().filter_map(|url| of_provider(url)))
-        .filter_map(|model| beside_proxy(model, config))
+        .filter_map(|model| without_proxy_port(model, config))
         .collect();
     Bypass {
         action: config.network.proxy_bypass,
@@ -50,7 +50,7 @@ fn of_provider(url: &str) -> Option<ModelHost> {
 
 /// Removes the proxy's port from a model host that may be this host: a connection to the proxy is no bypass. Returns
 /// `None` if no port is left.
-fn beside_proxy(mut model: ModelHost, config: &raw::Config) -> Option<ModelHost> {
+fn without_proxy_port(mut model: ModelHost, config: &raw::Config) -> Option<ModelHost> {
     let listen = config.proxy.listen.0;
     let is_everywhere = listen.ip().is_unspecified();
     let is_near = |address: &IpAddr| address.is_loopback() || *address == listen.ip() || is_everywhere;

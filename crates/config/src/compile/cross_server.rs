@@ -7,20 +7,20 @@ use mcpmon_model::ToolCategory;
 use mcpmon_policy::{Burst, Categories, CrossServer, Flow, ToolGlob};
 
 use crate::{
-    load::{KeyFault, KeyPath},
+    load::{KeyMistake, KeyPath},
     raw,
 };
 
 /// Longest window: the calls within it are kept in memory for each session.
-const LONGEST_WINDOW: Duration = Duration::from_mins(10);
+const MAX_WINDOW: Duration = Duration::from_mins(10);
 
 /// Compiles `mcp.cross_server`, except `shadow_tool.similarity_*` (see [`super::inspection::name_similarity`]).
-pub(super) fn rules(raw: &raw::CrossServer, findings: &mut Vec<KeyFault>) -> CrossServer {
+pub(super) fn rules(raw: &raw::CrossServer, mistakes: &mut Vec<KeyMistake>) -> CrossServer {
     let section = KeyPath::root().key("mcp").key("cross_server");
     let mut window = |rule: &str, given: &raw::Text<raw::Lapse>| {
         let window = given.0.0;
-        if window.is_zero() || window > LONGEST_WINDOW {
-            findings.push(KeyFault::new(
+        if window.is_zero() || window > MAX_WINDOW {
+            mistakes.push(KeyMistake::new(
                 section.key(rule).key("window"),
                 "expected from `1ms` to `10m`; to switch the rule off, set its `enabled: false`",
             ));
@@ -38,13 +38,13 @@ pub(super) fn rules(raw: &raw::CrossServer, findings: &mut Vec<KeyFault>) -> Cro
         categories: raw.cross_server_flow.categories.iter().copied().collect(),
     };
     if burst.max_calls == 0 {
-        findings.push(KeyFault::new(
+        mistakes.push(KeyMistake::new(
             section.key("burst").key("max_calls"),
             "every call would be one too many: expected at least 1; to switch the rule off, set its `enabled: false`",
         ));
     }
     if raw.cross_server_flow.enabled && flow.categories.is_empty() {
-        findings.push(KeyFault::new(
+        mistakes.push(KeyMistake::new(
             section.key("cross_server_flow").key("categories"),
             "no call would count: expected some of `write`, `send`, `compute`, `unknown`; to switch the rule off, set its `enabled: false`",
         ));
@@ -61,7 +61,7 @@ pub(super) fn rules(raw: &raw::CrossServer, findings: &mut Vec<KeyFault>) -> Cro
 }
 
 /// Compiles `mcp.categories`, and the classifier for the tools that it does not list.
-pub(super) fn categories(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Categories {
+pub(super) fn categories(mcp: &raw::Mcp, mistakes: &mut Vec<KeyMistake>) -> Categories {
     let section = KeyPath::root().key("mcp").key("categories");
     let raw = &mcp.categories;
     // The first match decides, so the riskiest category comes first.
@@ -76,7 +76,7 @@ pub(super) fn categories(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Catego
     for (key, globs, category) in lists {
         for (index, glob) in globs.iter().enumerate() {
             if glob.trim().is_empty() {
-                findings.push(KeyFault::new(
+                mistakes.push(KeyMistake::new(
                     section.key(key).index(index),
                     "matches no tool: expected a glob over `TOOL` or `SERVER:TOOL`",
                 ));

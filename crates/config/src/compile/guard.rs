@@ -4,18 +4,18 @@ use mcpmon_model::PathPattern;
 use mcpmon_policy::Guard;
 
 use crate::{
-    load::{KeyFault, KeyPath},
+    load::{KeyMistake, KeyPath},
     raw,
 };
 
 /// Compiles `mcp.config_guard`.
-pub(super) fn guard(raw: &raw::ConfigGuard, findings: &mut Vec<KeyFault>) -> Guard {
+pub(super) fn guard(raw: &raw::ConfigGuard, mistakes: &mut Vec<KeyMistake>) -> Guard {
     let list = KeyPath::root().key("mcp").key("config_guard").key("extra_paths");
     let mut extra_paths = Vec::with_capacity(raw.extra_paths.len());
     for (index, text) in raw.extra_paths.iter().enumerate() {
         match PathPattern::new(text) {
             Ok(pattern) => extra_paths.push(pattern),
-            Err(error) => findings.push(KeyFault::new(list.index(index), error.to_string())),
+            Err(error) => mistakes.push(KeyMistake::new(list.index(index), error.to_string())),
         }
     }
     Guard { extra_paths }
@@ -32,11 +32,11 @@ mod tests {
                 .map(str::to_owned)
                 .into(),
         };
-        let mut findings = Vec::new();
-        let compiled = guard(&raw, &mut findings);
+        let mut mistakes = Vec::new();
+        let compiled = guard(&raw, &mut mistakes);
         let kept: Vec<_> = compiled.extra_paths.iter().map(PathPattern::as_str).collect();
         assert_eq!(kept, ["~/work/**"]);
-        let told: Vec<_> = findings.iter().map(|finding| finding.message.as_str()).collect();
+        let told: Vec<_> = mistakes.iter().map(|finding| finding.message.as_str()).collect();
         assert_eq!(
             told,
             [

@@ -9,19 +9,19 @@ use mcpmon_model::{Category, CustomPattern, NameGlob, Timestamp};
 use mcpmon_policy::{Approvals, Detection, Handling, Limits, Requests, Suppression};
 
 use crate::{
-    load::{KeyFault, KeyPath, check_name, closest},
+    load::{KeyMistake, KeyPath, check_name, closest},
     raw,
 };
 
 /// Smallest `mcp.limits.max_line`: a handshake must fit.
-const SMALLEST_LINE: u64 = 64 << 10;
+const MIN_LINE: u64 = 64 << 10;
 /// Largest `mcp.limits.max_line`: a message is held in memory.
-const LARGEST_LINE: u64 = 1 << 30;
+const MAX_LINE: u64 = 1 << 30;
 /// Deepest `mcp.limits.max_schema_depth`: nesting costs stack.
-const DEEPEST: u32 = 512;
+const MAX_SCHEMA_DEPTH: u32 = 512;
 
 /// Compiles the parts of `mcp.detection` that concern definitions.
-pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<KeyFault>) -> Detection {
+pub(super) fn detection(raw: &raw::Detection, mistakes: &mut Vec<KeyMistake>) -> Detection {
     let builtin = &raw.builtin;
     let categories = [
         (builtin.credential_theft, Category::CredentialTheft),
@@ -38,7 +38,7 @@ pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<KeyFault>) -> D
             .into_iter()
             .filter_map(|(wanted, category)| wanted.then_some(category))
             .collect(),
-        custom: custom_patterns(&raw.custom_patterns, findings),
+        custom: custom_patterns(&raw.custom_patterns, mistakes),
         alert_threshold: raw.alert_threshold.severity(),
         act_threshold: raw.act_threshold.severity().max(raw.alert_threshold.severity()),
         on_detection: raw.on_detection,
@@ -47,23 +47,23 @@ pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<KeyFault>) -> D
 }
 
 /// Most custom patterns: each can take 1 MiB.
-const MOST_CUSTOM: usize = 256;
+const MAX_CUSTOM_PATTERNS: usize = 256;
 
 /// Compiles each pattern by itself, so that each mistake is reported at its key.
-fn custom_patterns(raw: &[raw::CustomPattern], findings: &mut Vec<KeyFault>) -> Vec<CustomPattern> {
+fn custom_patterns(raw: &[raw::CustomPattern], mistakes: &mut Vec<KeyMistake>) -> Vec<CustomPattern> {
     let list = KeyPath::root().key("mcp").key("detection").key("custom_patterns");
     let mut names = BTreeSet::new();
     let mut patterns = Vec::with_capacity(raw.len());
-    if raw.len() > MOST_CUSTOM {
-        let message = format!("more than {MOST_CUSTOM} patterns: join expressions with `|`");
-        findings.push(KeyFault::new(list.index(MOST_CUSTOM), message));
+    if raw.len() > MAX_CUSTOM_PATTERNS {
+        let message = format!("more than {MAX_CUSTOM_PATTERNS} patterns: join expressions with `|`");
+        mistakes.push(KeyMistake::new(list.index(MAX_CUSTOM_PATTERNS), message));
     }
-    for (index, entry) in raw.iter().enumerate().take(MOST_CUSTOM) {
+    for (index, entry) in raw.iter().enumerate().take(MAX_CUSTOM_PATTERNS) {
         let path = list.index(index);
-        check_name(&entry.name, path.key("name"), findings);
+        check_name(&entry.name, path.key("name"), mistakes);
         if !names.insert(&entry.name) {
             let message = format!("the pattern name `{}` is used twice", entry.name);
-            findings.push(KeyFault::new(path.key("name"), message));
+            mistakes.push(KeyMistake::new(path.key("name"), message));
         }
         let pattern = CustomPattern {
             name: entry.name.clone(),
@@ -72,12 +72,12 @@ fn custom_patterns(raw: &[raw::CustomPattern], findings: &mut Vec<KeyFault>) -> 
             severity: entry.severity.severity(),
         };
         match Scanner::new(&BTreeSet::new(), std::slice::from_ref(&pattern)) {
-            Ok(_) if matches_nothing(&entry.pattern) => findings.push(KeyFault::new(
+            Ok(_) if is_blank(&entry.pattern) => mistakes.push(KeyMistake::new(
                 path.key("pattern"),
                 "an empty pattern would match everything",
             )),
             Ok(_) => patterns.push(pattern),
-            Err(error) => findings.push(KeyFault::new(
+            Err(error) => mistakes.push(KeyMistake::new(
                 path.key("pattern"),
                 // The error shows the pattern with a caret on several lines; its last line has the cause.
                 format!(
@@ -90,7 +90,7 @@ fn custom_patterns(raw: &[raw::CustomPattern], findings: &mut Vec<KeyFault>) -> 
     patterns
 }
 
-fn matches_nothing(pattern: &str) -> bool {
+fn is_blank(pattern: &str) -> bool {
     pattern.trim().is_empty()
 }
 
@@ -100,7 +100,7 @@ fn last_line(text: &str) -> &str {
 }
 
 /// Compiles `mcp.suppressions`.
-pub(super) fn suppressions(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Vec<Suppression> {
+pub(super) fn suppressions(mcp: &raw::Mcp, mistakes: &mut Vec<KeyMistake>) -> Vec<Suppression> {
     let raw = &mcp.suppressions;
     if raw.is_empty() {
         return Vec::new();
@@ -120,16 +120,19 @@ pub(super) fn suppressions(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Vec<
             ("reason", &entry.reason, "expected the reason why it is accepted"),
         ] {
             if text.trim().is_empty() {
-                findings.push(KeyFault::new(path.key(key), message));
+                mistakes.push(KeyMistake::new(path.key(key), message));
             }
         }
         let rule = NameGlob::new(&entry.rule);
         if !entry.rule.trim().is_empty() && !known.iter().any(|name| rule.matches(name)) {
-            findings.push(KeyFault::new(path.key("rule"), unknown_rule(&entry.rule, &known)));
+            mistakes.push(KeyMistake::new(
+                path.key("rule"),
+                unknown_rule(&entry.rule, &known),
+            ));
         }
         let until = match entry.until.as_ref().map(|until| end_of(until.0)) {
             Some(None) => {
-                findings.push(KeyFault::new(path.key("until"), "this date is out of range"));
+                mistakes.push(KeyMistake::new(path.key("until"), "this date is out of range"));
                 continue;
             }
             Some(until) => until,
@@ -182,11 +185,11 @@ pub(super) const fn requests(mcp: &raw::Mcp) -> Requests {
 }
 
 /// Compiles `mcp.limits`.
-pub(super) fn limits(raw: &raw::Limits, findings: &mut Vec<KeyFault>) -> Limits {
+pub(super) fn limits(raw: &raw::Limits, mistakes: &mut Vec<KeyMistake>) -> Limits {
     let section = KeyPath::root().key("mcp").key("limits");
     let line = raw.max_line.0.0;
-    if !(SMALLEST_LINE..=LARGEST_LINE).contains(&line) {
-        findings.push(KeyFault::new(
+    if !(MIN_LINE..=MAX_LINE).contains(&line) {
+        mistakes.push(KeyMistake::new(
             section.key("max_line"),
             "expected from `64KiB` (the `initialize` response must fit) to `1GiB` (it is held in memory)",
         ));
@@ -214,13 +217,13 @@ pub(super) fn limits(raw: &raw::Limits, findings: &mut Vec<KeyFault>) -> Limits 
         ),
     ] {
         if value == 0 {
-            findings.push(KeyFault::new(section.key(key), message));
+            mistakes.push(KeyMistake::new(section.key(key), message));
         }
     }
-    if !(8..=DEEPEST).contains(&raw.max_schema_depth) {
-        findings.push(KeyFault::new(
+    if !(8..=MAX_SCHEMA_DEPTH).contains(&raw.max_schema_depth) {
+        mistakes.push(KeyMistake::new(
             section.key("max_schema_depth"),
-            format!("expected 8 (tool schemas are at least this deep) to {DEEPEST}"),
+            format!("expected 8 (tool schemas are at least this deep) to {MAX_SCHEMA_DEPTH}"),
         ));
     }
     let number = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
@@ -236,10 +239,10 @@ pub(super) fn limits(raw: &raw::Limits, findings: &mut Vec<KeyFault>) -> Limits 
 }
 
 /// Compiles `mcp.approvals`.
-pub(super) fn approvals(raw: &raw::Approvals, findings: &mut Vec<KeyFault>) -> Approvals {
+pub(super) fn approvals(raw: &raw::Approvals, mistakes: &mut Vec<KeyMistake>) -> Approvals {
     let timeout = raw.timeout.0.0;
     if timeout < Duration::from_secs(1) {
-        findings.push(KeyFault::new(
+        mistakes.push(KeyMistake::new(
             KeyPath::root().key("mcp").key("approvals").key("timeout"),
             "nobody can answer in that time: expected at least `1s`",
         ));
@@ -252,10 +255,10 @@ pub(super) fn approvals(raw: &raw::Approvals, findings: &mut Vec<KeyFault>) -> A
 }
 
 /// Compiles the similarity from which a server's name is reported as close to a known one; `None` if the check is off.
-pub(super) fn name_similarity(raw: &raw::ShadowTool, findings: &mut Vec<KeyFault>) -> Option<f64> {
+pub(super) fn name_similarity(raw: &raw::ShadowTool, mistakes: &mut Vec<KeyMistake>) -> Option<f64> {
     let threshold = raw.similarity_threshold;
     if !(0.0..=1.0).contains(&threshold) {
-        findings.push(KeyFault::new(
+        mistakes.push(KeyMistake::new(
             KeyPath::root()
                 .key("mcp")
                 .key("cross_server")

@@ -4,7 +4,7 @@ use mcpmon_model::DefinitionKind;
 use mcpmon_policy::{KnownDefinition, KnownDefinitions};
 
 use crate::{
-    load::{KeyFault, KeyPath},
+    load::{KeyMistake, KeyPath},
     raw::{self, KnownKind},
 };
 
@@ -12,11 +12,11 @@ use crate::{
 const MAX_KNOWN: usize = 20_000;
 
 /// Compiles the list.
-pub(super) fn known(raw: &[raw::KnownDefinition], findings: &mut Vec<KeyFault>) -> KnownDefinitions {
+pub(super) fn known(raw: &[raw::KnownDefinition], mistakes: &mut Vec<KeyMistake>) -> KnownDefinitions {
     let path = KeyPath::root().key("mcp").key("version_pinning").key("known");
     if raw.len() > MAX_KNOWN {
         let message = format!("more than {MAX_KNOWN} definitions: list those of servers that are in use");
-        findings.push(KeyFault::new(path, message));
+        mistakes.push(KeyMistake::new(path, message));
         return KnownDefinitions::default();
     }
     for (index, known) in raw.iter().enumerate() {
@@ -26,7 +26,7 @@ pub(super) fn known(raw: &[raw::KnownDefinition], findings: &mut Vec<KeyFault>) 
             (_, "") => "expected the name of the definition",
             (_, _) => continue,
         };
-        findings.push(KeyFault::new(path.index(index).key("name"), message));
+        mistakes.push(KeyMistake::new(path.index(index).key("name"), message));
     }
     let definition = |known: &raw::KnownDefinition| KnownDefinition {
         server: known.server.0.clone(),

@@ -18,7 +18,7 @@ use mcpmon_policy::{FirstUse, Handling, LaunchPatterns, LlmPolicy, Pinning, Poli
 
 use self::servers::globs;
 use super::{
-    load::KeyFault,
+    load::KeyMistake,
     raw,
     settings::{ActiveSettings, ProxySettings},
 };
@@ -30,15 +30,15 @@ pub(super) struct CompiledPolicy {
     /// The settings outside the policy, as far as they could be compiled.
     pub(super) settings: ActiveSettings,
     /// The parts that could not be compiled; none for a valid configuration.
-    pub(super) findings: Vec<KeyFault>,
+    pub(super) mistakes: Vec<KeyMistake>,
 }
 
 /// Compiles `config`.
 pub(super) fn compile(config: &raw::Config) -> CompiledPolicy {
-    let mut findings = Vec::new();
-    let servers = servers::compile(&config.mcp.servers, &mut findings);
+    let mut mistakes = Vec::new();
+    let servers = servers::compile(&config.mcp.servers, &mut mistakes);
     let server_policy = server_policy(&config.mcp);
-    let network = network::compile(&config.network, bypass::compile(config), &mut findings);
+    let network = network::compile(&config.network, bypass::compile(config), &mut mistakes);
     let policy = Policy {
         mode: config.mode,
         servers,
@@ -55,26 +55,26 @@ pub(super) fn compile(config: &raw::Config) -> CompiledPolicy {
             ..pinning(&config.mcp.version_pinning)
         },
         definition_pinning: pinning(&config.mcp.version_pinning),
-        known: known::known(&config.mcp.version_pinning.known, &mut findings),
+        known: known::known(&config.mcp.version_pinning.known, &mut mistakes),
         first_use: match config.mcp.registry.pin_on_first_use {
             true => FirstUse::Pin,
             false => FirstUse::Record,
         },
-        inspection: inspection::detection(&config.mcp.detection, &mut findings),
+        inspection: inspection::detection(&config.mcp.detection, &mut mistakes),
         outputs: config.mcp.output_inspection,
         arguments: config.mcp.argument_inspection,
-        suppressions: inspection::suppressions(&config.mcp, &mut findings),
+        suppressions: inspection::suppressions(&config.mcp, &mut mistakes),
         requests: inspection::requests(&config.mcp),
-        rules: rules::compile(&config.mcp, &mut findings),
-        limits: inspection::limits(&config.mcp.limits, &mut findings),
-        approvals: inspection::approvals(&config.mcp.approvals, &mut findings),
+        rules: rules::compile(&config.mcp, &mut mistakes),
+        limits: inspection::limits(&config.mcp.limits, &mut mistakes),
+        approvals: inspection::approvals(&config.mcp.approvals, &mut mistakes),
         fail_closed: config.mcp.enforce_policy && config.mcp.fail_closed,
-        name_similarity: inspection::name_similarity(&config.mcp.cross_server.shadow_tool, &mut findings),
+        name_similarity: inspection::name_similarity(&config.mcp.cross_server.shadow_tool, &mut mistakes),
         exec: config.exec,
-        guard: guard::guard(&config.mcp.config_guard, &mut findings),
-        cross_server: cross_server::rules(&config.mcp.cross_server, &mut findings),
-        categories: cross_server::categories(&config.mcp, &mut findings),
-        rate_limits: rate::limits(&config.mcp.rate_limits, &mut findings),
+        guard: guard::guard(&config.mcp.config_guard, &mut mistakes),
+        cross_server: cross_server::rules(&config.mcp.cross_server, &mut mistakes),
+        categories: cross_server::categories(&config.mcp, &mut mistakes),
+        rate_limits: rate::limits(&config.mcp.rate_limits, &mut mistakes),
         llm: LlmPolicy {
             mode: config.proxy.mode,
             dlp: config.dlp.mode,
@@ -84,18 +84,18 @@ pub(super) fn compile(config: &raw::Config) -> CompiledPolicy {
             },
         },
     };
-    let bodies = settings::bodies(config, &mut findings);
+    let bodies = settings::bodies(config, &mut mistakes);
     let settings = ActiveSettings {
-        proxy: proxy::compile(&config.proxy, &mut findings).map(|proxy| ProxySettings { bodies, ..proxy }),
-        record: settings::record(&config.record, &mut findings),
-        metrics: settings::metrics(&config.metrics, &mut findings),
-        discovery: settings::discovery(&config.mcp.discovery, &mut findings),
-        bundle: bundle::bundle(&config.policy.bundle, &mut findings),
+        proxy: proxy::compile(&config.proxy, &mut mistakes).map(|proxy| ProxySettings { bodies, ..proxy }),
+        record: settings::record(&config.record, &mut mistakes),
+        metrics: settings::metrics(&config.metrics, &mut mistakes),
+        discovery: settings::discovery(&config.mcp.discovery, &mut mistakes),
+        bundle: bundle::bundle(&config.policy.bundle, &mut mistakes),
     };
     CompiledPolicy {
         policy,
         settings,
-        findings,
+        mistakes,
     }
 }
 

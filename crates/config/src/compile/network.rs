@@ -5,32 +5,32 @@ use std::time::Duration;
 use mcpmon_policy::{Bypass, NetworkPolicy, NetworkRule, RuleAction, Scope};
 
 use crate::{
-    load::{KeyFault, KeyPath, check_name},
+    load::{KeyMistake, KeyPath, check_name},
     raw,
 };
 
 /// Shortest `network.resolve_interval`: DNS servers refuse clients that ask too often.
-const SHORTEST_RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
+const MIN_RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Compiles the `network` section.
-pub(super) fn compile(raw: &raw::Network, bypass: Bypass, findings: &mut Vec<KeyFault>) -> NetworkPolicy {
+pub(super) fn compile(raw: &raw::Network, bypass: Bypass, mistakes: &mut Vec<KeyMistake>) -> NetworkPolicy {
     let section = KeyPath::root().key("network");
     let mut rules = Vec::with_capacity(raw.watch.len() + raw.deny.len());
     for (index, entry) in raw.watch.iter().enumerate() {
         let rule = watch(entry);
-        check(&rule, &section.key("watch").index(index), findings);
+        check(&rule, &section.key("watch").index(index), mistakes);
         rules.push(rule);
     }
     for (index, entry) in raw.deny.iter().enumerate() {
         let rule = deny(entry);
-        check(&rule, &section.key("deny").index(index), findings);
+        check(&rule, &section.key("deny").index(index), mistakes);
         rules.push(rule);
     }
     for (index, agent) in raw.agents.iter().enumerate() {
-        check_name(agent, section.key("agents").index(index), findings);
+        check_name(agent, section.key("agents").index(index), mistakes);
     }
-    if raw.resolve_interval.0.0 < SHORTEST_RESOLVE_INTERVAL {
-        findings.push(KeyFault::new(
+    if raw.resolve_interval.0.0 < MIN_RESOLVE_INTERVAL {
+        mistakes.push(KeyMistake::new(
             section.key("resolve_interval"),
             "too short: resolvers would refuse to answer; expected at least `1s`",
         ));
@@ -66,10 +66,10 @@ fn deny(raw: &raw::Deny) -> NetworkRule {
     }
 }
 
-fn check(rule: &NetworkRule, path: &KeyPath, findings: &mut Vec<KeyFault>) {
-    check_name(&rule.name, path.key("name"), findings);
+fn check(rule: &NetworkRule, path: &KeyPath, mistakes: &mut Vec<KeyMistake>) {
+    check_name(&rule.name, path.key("name"), mistakes);
     if rule.hosts.is_empty() && rule.cidrs.is_empty() {
-        findings.push(KeyFault::new(
+        mistakes.push(KeyMistake::new(
             path.clone(),
             "no address is given: list `hosts` or `cidrs` (`0.0.0.0/0` and `::/0` for every address)",
         ));

@@ -9,24 +9,24 @@ use std::{
 use mcpmon_policy::{ProxyMode, RemoteHost};
 
 use crate::{
-    load::{KeyFault, KeyPath},
+    load::{KeyMistake, KeyPath},
     raw,
     settings::{ProviderSettings, ProxySettings},
 };
 
 /// Longest name of a provider: it is part of every URL.
-const LONGEST_NAME: usize = 32;
+const MAX_NAME: usize = 32;
 /// Names with which paths at providers, or of sessions, begin, so that no provider may have them.
 const TAKEN: [&str; 6] = ["api", "mcp", "s", "v1", "v1alpha", "v1beta"];
 
 /// Compiles the `proxy` section. Returns `None` if the proxy is disabled; mistakes are reported nevertheless.
-pub(super) fn compile(raw: &raw::Proxy, findings: &mut Vec<KeyFault>) -> Option<ProxySettings> {
+pub(super) fn compile(raw: &raw::Proxy, mistakes: &mut Vec<KeyMistake>) -> Option<ProxySettings> {
     let section = KeyPath::root().key("proxy");
     let mut file = |key, given: &str| {
         let path = Some(PathBuf::from(given)).filter(|path| !path.as_os_str().is_empty());
         if path.as_ref().is_some_and(|path| path.is_relative()) {
             let message = "expected an absolute path: a daemon has no working directory to speak of";
-            findings.push(KeyFault::new(section.key(key), message));
+            mistakes.push(KeyMistake::new(section.key(key), message));
         }
         path
     };
@@ -37,9 +37,9 @@ pub(super) fn compile(raw: &raw::Proxy, findings: &mut Vec<KeyFault>) -> Option<
         let message = format!(
             "`{listen}` is no loopback address, and whoever reaches it could use it: name a file with a token in `token_file`"
         );
-        findings.push(KeyFault::new(section.key("listen"), message));
+        mistakes.push(KeyMistake::new(section.key("listen"), message));
     }
-    let providers = providers(raw, &section.key("providers"), findings);
+    let providers = providers(raw, &section.key("providers"), mistakes);
     (raw.mode != ProxyMode::Disabled).then_some(ProxySettings {
         listen,
         listen_unix,
@@ -50,13 +50,13 @@ pub(super) fn compile(raw: &raw::Proxy, findings: &mut Vec<KeyFault>) -> Option<
 }
 
 /// Compiles the configured providers, in addition to the default ones; an empty URL removes a default.
-fn providers(raw: &raw::Proxy, section: &KeyPath, findings: &mut Vec<KeyFault>) -> Vec<ProviderSettings> {
+fn providers(raw: &raw::Proxy, section: &KeyPath, mistakes: &mut Vec<KeyMistake>) -> Vec<ProviderSettings> {
     let urls = urls(raw);
     let mut providers = Vec::with_capacity(urls.len());
     for (name, url) in urls {
         let mistake = name_mistake(&name).or_else(|| url_mistake(&url, raw.listen.0));
         match mistake {
-            Some(message) => findings.push(KeyFault::new(section.key(&name), message)),
+            Some(message) => mistakes.push(KeyMistake::new(section.key(&name), message)),
             None => providers.push(ProviderSettings {
                 url: url.trim_end_matches('/').to_owned(),
                 name,
@@ -77,9 +77,9 @@ pub(super) fn urls(raw: &raw::Proxy) -> BTreeMap<String, String> {
 fn name_mistake(name: &str) -> Option<String> {
     let fits =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
-    if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(fits) || name.starts_with('.') {
+    if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(fits) || name.starts_with('.') {
         return Some(format!(
-            "`{name}` cannot be the first part of a path: expected at most {LONGEST_NAME} of a-z, 0-9, `-`, `_` and `.`"
+            "`{name}` cannot be the first part of a path: expected at most {MAX_NAME} of a-z, 0-9, `-`, `_` and `.`"
         ));
     }
     TAKEN
@@ -135,11 +135,11 @@ mod tests {
 
     fn compiled(text: &str) -> (Option<ProxySettings>, Vec<String>) {
         let raw: raw::Proxy = serde_json::from_str(text).expect("a proxy section");
-        let mut findings = Vec::new();
-        let settings = compile(&raw, &mut findings);
+        let mut mistakes = Vec::new();
+        let settings = compile(&raw, &mut mistakes);
         (
             settings,
-            findings.into_iter().map(|finding| finding.message).collect(),
+            mistakes.into_iter().map(|finding| finding.message).collect(),
         )
     }
 
@@ -149,10 +149,10 @@ mod tests {
 
     #[test]
     fn the_usual_providers_stay_beside_those_that_are_named() {
-        let (settings, findings) = compiled(
+        let (settings, mistakes) = compiled(
             r#"{"providers": {"ollama": "", "openai": "https://gw.example.com/openai/", "lan": "http://10.0.0.7:8000"}}"#,
         );
-        assert_eq!(findings, [""; 0]);
+        assert_eq!(mistakes, [""; 0]);
         let providers = settings.expect("not disabled").providers;
         let urls: Vec<_> = providers
             .iter()
@@ -172,8 +172,8 @@ mod tests {
     #[test]
     fn disabled_is_nothing_but_its_mistakes_are_told() {
         assert_eq!(compiled(r#"{"mode": "disabled"}"#), (None, Vec::new()));
-        let (settings, findings) = compiled(r#"{"mode": "disabled", "token_file": "token"}"#);
-        assert_eq!((settings, findings.len()), (None, 1));
+        let (settings, mistakes) = compiled(r#"{"mode": "disabled", "token_file": "token"}"#);
+        assert_eq!((settings, mistakes.len()), (None, 1));
     }
 
     #[test_case(r#"{"listen": "0.0.0.0:8484"}"# => "`0.0.0.0:8484` is no loopback address, and whoever reaches it could use it: name a file with a token in `token_file`"; "open to others")]

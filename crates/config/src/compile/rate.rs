@@ -4,17 +4,17 @@ use mcpmon_model::NameGlob;
 use mcpmon_policy::{RateLimit, RateLimits};
 
 use crate::{
-    load::{KeyFault, KeyPath},
+    load::{KeyMistake, KeyPath},
     raw,
 };
 
 /// Compiles `mcp.rate_limits`.
-pub(super) fn limits(raw: &raw::RateLimits, findings: &mut Vec<KeyFault>) -> RateLimits {
+pub(super) fn limits(raw: &raw::RateLimits, mistakes: &mut Vec<KeyMistake>) -> RateLimits {
     let section = KeyPath::root().key("mcp").key("rate_limits");
     let mut limit = |path: KeyPath, keys: [&str; 2], per_minute: u32, burst: u32| {
         for (key, value) in keys.into_iter().zip([per_minute, burst]) {
             if value == 0 {
-                findings.push(KeyFault::new(
+                mistakes.push(KeyMistake::new(
                     path.key(key),
                     "no call could pass: expected at least 1 (`mcp.server_policy` refuses a server)",
                 ));

@@ -12,19 +12,19 @@ use mcpmon_policy::{
 };
 
 use crate::{
-    load::{KeyFault, KeyPath, check_name},
+    load::{KeyMistake, KeyPath, check_name},
     raw::{self, ListMode},
 };
 
 /// Most regular expressions and argument globs in one configuration. The daemon compiles the files of all users, and a
 /// pattern can take 1 MiB.
-const MOST_PATTERNS: usize = 256;
+const MAX_PATTERNS: usize = 256;
 
 /// Compiles the lists and rules of the `mcp` section. Mistakes are reported even if `enforce_policy` is off.
-pub(super) fn compile(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Rules {
+pub(super) fn compile(mcp: &raw::Mcp, mistakes: &mut Vec<KeyMistake>) -> Rules {
     let section = KeyPath::root().key("mcp");
     let mut compiler = Compiler {
-        findings,
+        mistakes,
         ids: BTreeMap::new(),
         patterns: 0,
     };
@@ -60,7 +60,7 @@ pub(super) fn compile(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Rules {
 }
 
 struct Compiler<'f> {
-    findings: &'f mut Vec<KeyFault>,
+    mistakes: &'f mut Vec<KeyMistake>,
     /// The place at which each id was first used: ids are unique, because an event names its rule by id.
     ids: BTreeMap<String, KeyPath>,
     /// The number of patterns so far.
@@ -69,7 +69,7 @@ struct Compiler<'f> {
 
 impl Compiler<'_> {
     fn wrong(&mut self, path: KeyPath, message: impl Into<String>) {
-        self.findings.push(KeyFault::new(path, message));
+        self.mistakes.push(KeyMistake::new(path, message));
     }
 
     /// Returns the value, or reports its error and returns `None`.
@@ -124,22 +124,22 @@ impl Compiler<'_> {
     /// Returns whether one more pattern may be compiled. The first one beyond the limit is reported.
     fn has_room(&mut self, path: &KeyPath) -> bool {
         self.patterns += 1;
-        if self.patterns == MOST_PATTERNS + 1 {
+        if self.patterns == MAX_PATTERNS + 1 {
             self.wrong(
                 path.clone(),
-                format!("more than {MOST_PATTERNS} regular expressions and globs: join expressions with `|`, and use wider globs"),
+                format!("more than {MAX_PATTERNS} regular expressions and globs: join expressions with `|`, and use wider globs"),
             );
         }
-        self.patterns <= MOST_PATTERNS
+        self.patterns <= MAX_PATTERNS
     }
 
     fn id(&mut self, id: &str, path: KeyPath) {
-        check_name(id, path.clone(), self.findings);
+        check_name(id, path.clone(), self.mistakes);
         match self.ids.get(id) {
             None => drop(self.ids.insert(id.to_owned(), path)),
-            Some(first) => self.findings.push(KeyFault {
+            Some(first) => self.mistakes.push(KeyMistake {
                 related: Some(KeyPath::clone(first)),
-                ..KeyFault::new(path, format!("the rule id `{id}` is used twice"))
+                ..KeyMistake::new(path, format!("the rule id `{id}` is used twice"))
             }),
         }
     }

@@ -8,12 +8,12 @@ use mcpmon_policy::{
 };
 
 use crate::{
-    load::{KeyFault, KeyPath},
+    load::{KeyMistake, KeyPath},
     raw,
 };
 
 /// Compiles `mcp.servers`.
-pub(super) fn compile(raw: &[raw::Server], findings: &mut Vec<KeyFault>) -> Vec<Server> {
+pub(super) fn compile(raw: &[raw::Server], mistakes: &mut Vec<KeyMistake>) -> Vec<Server> {
     let list = KeyPath::root().key("mcp").key("servers");
     let mut first_uses = BTreeMap::new();
     let mut servers = Vec::with_capacity(raw.len());
@@ -22,20 +22,20 @@ pub(super) fn compile(raw: &[raw::Server], findings: &mut Vec<KeyFault>) -> Vec<
         let id_path = path.key("id");
         match first_uses.get(&entry.id.0) {
             None => drop(first_uses.insert(entry.id.0.clone(), id_path)),
-            Some(first) => findings.push(KeyFault {
+            Some(first) => mistakes.push(KeyMistake {
                 related: Some(KeyPath::clone(first)),
-                ..KeyFault::new(id_path, format!("the server id `{}` is used twice", entry.id.0))
+                ..KeyMistake::new(id_path, format!("the server id `{}` is used twice", entry.id.0))
             }),
         }
-        servers.extend(server(entry, &path, findings));
+        servers.extend(server(entry, &path, mistakes));
     }
     servers
 }
 
-fn server(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<KeyFault>) -> Option<Server> {
-    let transport = match kind(raw, path, findings)? {
-        ServerType::Stdio => stdio(raw, path, findings),
-        kind @ (ServerType::Http | ServerType::Sse) => remote(raw, kind, path, findings),
+fn server(raw: &raw::Server, path: &KeyPath, mistakes: &mut Vec<KeyMistake>) -> Option<Server> {
+    let transport = match kind(raw, path, mistakes)? {
+        ServerType::Stdio => stdio(raw, path, mistakes),
+        kind @ (ServerType::Http | ServerType::Sse) => remote(raw, kind, path, mistakes),
     };
     Some(Server {
         id: raw.id.0.clone(),
@@ -46,14 +46,14 @@ fn server(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<KeyFault>) -> Op
         sandbox: raw
             .sandbox
             .as_ref()
-            .map(|sandbox| compile_sandbox(sandbox, &path.key("sandbox"), findings))
+            .map(|sandbox| compile_sandbox(sandbox, &path.key("sandbox"), mistakes))
             .unwrap_or_default(),
         egress: raw.egress.as_ref().and_then(egress),
     })
 }
 
 /// Returns the type as written, or as `command` and `url` imply it.
-fn kind(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<KeyFault>) -> Option<ServerType> {
+fn kind(raw: &raw::Server, path: &KeyPath, mistakes: &mut Vec<KeyMistake>) -> Option<ServerType> {
     let message = match (raw.kind, &raw.command, &raw.url) {
         (Some(kind), _, _) => return Some(kind),
         (None, Some(_), None) => return Some(ServerType::Stdio),
@@ -63,18 +63,18 @@ fn kind(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<KeyFault>) -> Opti
             "a server has either a `command` (stdio) or a `url` (http, sse), not both"
         }
     };
-    findings.push(KeyFault::new(path.clone(), message));
+    mistakes.push(KeyMistake::new(path.clone(), message));
     None
 }
 
-fn stdio(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<KeyFault>) -> Option<Transport> {
+fn stdio(raw: &raw::Server, path: &KeyPath, mistakes: &mut Vec<KeyMistake>) -> Option<Transport> {
     for (key, given) in [
         ("url", raw.url.is_some()),
         ("tls_fingerprint", raw.tls_fingerprint.is_some()),
     ] {
         if given {
             let message = format!("`{key}` belongs to a server of type http or sse, this one is stdio");
-            findings.push(KeyFault::new(path.key(key), message));
+            mistakes.push(KeyMistake::new(path.key(key), message));
         }
     }
     match raw.command.as_deref() {
@@ -83,7 +83,7 @@ fn stdio(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<KeyFault>) -> Opt
             args: raw.args.clone(),
         }),
         Some(_) | None => {
-            findings.push(KeyFault::new(
+            mistakes.push(KeyMistake::new(
                 path.key("command"),
                 "a server of type stdio needs the `command` that starts it",
             ));
@@ -96,7 +96,7 @@ fn remote(
     raw: &raw::Server,
     server_type: ServerType,
     path: &KeyPath,
-    findings: &mut Vec<KeyFault>,
+    mistakes: &mut Vec<KeyMistake>,
 ) -> Option<Transport> {
     for (key, given) in [
         ("command", raw.command.is_some()),
@@ -110,18 +110,18 @@ fn remote(
             let message = format!(
                 "`{key}` belongs to a server of type stdio: no process of an http or sse server runs on this host"
             );
-            findings.push(KeyFault::new(path.key(key), message));
+            mistakes.push(KeyMistake::new(path.key(key), message));
         }
     }
     let Some(url) = &raw.url else {
-        findings.push(KeyFault::new(
+        mistakes.push(KeyMistake::new(
             path.key("url"),
             "a server of type http or sse needs its `url`",
         ));
         return None;
     };
     if raw.tls_fingerprint.is_some() && !url.0.as_str().to_ascii_lowercase().starts_with("https:") {
-        findings.push(KeyFault::new(
+        mistakes.push(KeyMistake::new(
             path.key("tls_fingerprint"),
             "a certificate is shown over TLS alone: the `url` has to begin with `https:`",
         ));
@@ -135,7 +135,7 @@ fn remote(
     })
 }
 
-fn compile_sandbox(raw: &raw::Sandbox, path: &KeyPath, findings: &mut Vec<KeyFault>) -> SandboxPolicy {
+fn compile_sandbox(raw: &raw::Sandbox, path: &KeyPath, mistakes: &mut Vec<KeyMistake>) -> SandboxPolicy {
     let paths = |paths: &[raw::Text<SandboxPath>]| paths.iter().map(|path| path.0.clone()).collect();
     let compiled = SandboxPolicy {
         mode: raw.default,
@@ -148,12 +148,12 @@ fn compile_sandbox(raw: &raw::Sandbox, path: &KeyPath, findings: &mut Vec<KeyFau
             let message = format!(
                 "`{key}` grants files in a sandbox, and there is none: set `default: home-readonly` or `default: strict`"
             );
-            findings.push(KeyFault::new(path.key(key), message));
+            mistakes.push(KeyMistake::new(path.key(key), message));
         }
     }
     if raw.processes == Some(ProcessAccess::Any) && !compiled.is_open() {
         let message = "no server in a sandbox reaches into the processes of others: remove `processes: any`, or the sandbox";
-        findings.push(KeyFault::new(path.key("processes"), message));
+        mistakes.push(KeyMistake::new(path.key("processes"), message));
     }
     compiled
 }

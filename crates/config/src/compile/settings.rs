@@ -7,16 +7,16 @@ use mcpmon_policy::ProxyMode;
 use mcpmon_store::SectionFaults;
 
 use crate::{
-    load::{KeyFault, KeyPath},
+    load::{KeyMistake, KeyPath},
     raw,
     settings::{BodyStorageSettings, DiscoverySettings, RecordSettings},
 };
 
 /// Smallest `record.max_size`: SQLite's own files take part of it.
-const SMALLEST_STORE: u64 = 1 << 20;
+const MIN_STORE: u64 = 1 << 20;
 
 /// Compiles the `record` section.
-pub(super) fn record(raw: &raw::Record, findings: &mut Vec<KeyFault>) -> RecordSettings {
+pub(super) fn record(raw: &raw::Record, mistakes: &mut Vec<KeyMistake>) -> RecordSettings {
     let mut faults = SectionFaults::default();
     let path = faults.file("path", &raw.store.path);
     let outlets = raw.outlets.check(&mut faults);
@@ -28,12 +28,12 @@ pub(super) fn record(raw: &raw::Record, findings: &mut Vec<KeyFault>) -> RecordS
         );
     }
     let max_size = raw.store.max_size.0.0;
-    if max_size < SMALLEST_STORE {
+    if max_size < MIN_STORE {
         faults.push("max_size", "too small for a database: expected at least `1MiB`");
     }
     let section = KeyPath::root().key("record");
     let faults = faults.into_iter();
-    findings.extend(faults.map(|(key, message)| KeyFault::new(section.key(key), message)));
+    mistakes.extend(faults.map(|(key, message)| KeyMistake::new(section.key(key), message)));
     RecordSettings {
         path,
         outlets,
@@ -43,7 +43,7 @@ pub(super) fn record(raw: &raw::Record, findings: &mut Vec<KeyFault>) -> RecordS
 }
 
 /// Compiles the `metrics` section.
-pub(super) fn metrics(raw: &raw::Metrics, findings: &mut Vec<KeyFault>) -> Option<SocketAddr> {
+pub(super) fn metrics(raw: &raw::Metrics, mistakes: &mut Vec<KeyMistake>) -> Option<SocketAddr> {
     if raw.listen.is_empty() {
         return None;
     }
@@ -52,27 +52,27 @@ pub(super) fn metrics(raw: &raw::Metrics, findings: &mut Vec<KeyFault>) -> Optio
         Ok(address) => address,
         Err(error) => {
             let message = format!("`{}` is no address such as `127.0.0.1:9484`: {error}", raw.listen);
-            findings.push(KeyFault::new(path, message));
+            mistakes.push(KeyMistake::new(path, message));
             return None;
         }
     };
     if !address.ip().to_canonical().is_loopback() && !raw.allow_remote {
         let message = "no loopback address, and nothing asks who reads there: names of servers and rules would be \
                        served to every host that reaches it. To allow that, set `allow_remote: true`";
-        findings.push(KeyFault::new(path, message));
+        mistakes.push(KeyMistake::new(path, message));
     }
     Some(address)
 }
 
 /// Shortest interval between two rounds, because other people's servers are asked.
-const SHORTEST_DISCOVERY: Duration = Duration::from_secs(10);
+const MIN_DISCOVERY: Duration = Duration::from_secs(10);
 
 /// Compiles `mcp.discovery`.
-pub(super) fn discovery(raw: &raw::Discovery, findings: &mut Vec<KeyFault>) -> DiscoverySettings {
+pub(super) fn discovery(raw: &raw::Discovery, mistakes: &mut Vec<KeyMistake>) -> DiscoverySettings {
     let interval = raw.interval.0.0;
-    if interval < SHORTEST_DISCOVERY {
+    if interval < MIN_DISCOVERY {
         let path = KeyPath::root().key("mcp").key("discovery").key("interval");
-        findings.push(KeyFault::new(
+        mistakes.push(KeyMistake::new(
             path,
             "servers would be asked without a pause: expected at least `10s`; `enabled: false` asks none",
         ));
@@ -84,31 +84,31 @@ pub(super) fn discovery(raw: &raw::Discovery, findings: &mut Vec<KeyFault>) -> D
 }
 
 /// Largest `max_body`: no longer body is judged.
-const LARGEST_BODY: u64 = 64 << 20;
+const MAX_BODY: u64 = 64 << 20;
 
 /// Compiles the section. Returns `None` if no bodies are to be stored; mistakes are reported nevertheless.
-pub(super) fn bodies(config: &raw::Config, findings: &mut Vec<KeyFault>) -> Option<BodyStorageSettings> {
+pub(super) fn bodies(config: &raw::Config, mistakes: &mut Vec<KeyMistake>) -> Option<BodyStorageSettings> {
     let raw = &config.llm_storage;
     let section = KeyPath::root().key("llm_storage");
     let key_file = Some(PathBuf::from(&raw.key_file)).filter(|path| !path.as_os_str().is_empty());
     if key_file.as_ref().is_some_and(|path| path.is_relative()) {
         let message = "expected an absolute path: a daemon has no working directory to speak of";
-        findings.push(KeyFault::new(section.key("key_file"), message));
+        mistakes.push(KeyMistake::new(section.key("key_file"), message));
     }
     let max_body = raw.max_body.0.0;
-    if !(1..=LARGEST_BODY).contains(&max_body) {
+    if !(1..=MAX_BODY).contains(&max_body) {
         let message = "expected a size from `1B` to `64MiB`; to keep nothing, set `store_bodies: false`";
-        findings.push(KeyFault::new(section.key("max_body"), message));
+        mistakes.push(KeyMistake::new(section.key("max_body"), message));
     }
     let retention = raw.retention.0.0;
     if retention.is_zero() {
         let message = "no body would be kept: expected a duration over 0, for example `7d`";
-        findings.push(KeyFault::new(section.key("retention"), message));
+        mistakes.push(KeyMistake::new(section.key("retention"), message));
     }
     let is_wanted = raw.store_bodies || config.proxy.mode == ProxyMode::McpOnly;
     is_wanted.then_some(BodyStorageSettings {
         key_file,
-        max_body: usize::try_from(max_body.min(LARGEST_BODY)).unwrap_or(usize::MAX),
+        max_body: usize::try_from(max_body.min(MAX_BODY)).unwrap_or(usize::MAX),
         retention,
     })
 }
@@ -121,11 +121,11 @@ mod tests {
 
     fn compiled(text: &str) -> (Option<BodyStorageSettings>, Vec<String>) {
         let raw: raw::Config = serde_json::from_str(text).expect("a configuration");
-        let mut findings = Vec::new();
-        let settings = bodies(&raw, &mut findings);
+        let mut mistakes = Vec::new();
+        let settings = bodies(&raw, &mut mistakes);
         (
             settings,
-            findings.into_iter().map(|finding| finding.message).collect(),
+            mistakes.into_iter().map(|finding| finding.message).collect(),
         )
     }
 
@@ -136,9 +136,9 @@ mod tests {
     fn mistakes_about_the_file(section: &str) -> String {
         let raw: raw::Config =
             serde_json::from_str(&format!(r#"{{"record": {section}}}"#)).expect("a configuration");
-        let mut findings = Vec::new();
-        record(&raw.record, &mut findings);
-        let messages = findings.into_iter().map(|finding| finding.message);
+        let mut mistakes = Vec::new();
+        record(&raw.record, &mut mistakes);
+        let messages = mistakes.into_iter().map(|finding| finding.message);
         messages.collect::<Vec<_>>().join("\n")
     }
 
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_keys_mean_what_they_say() {
-        let (settings, findings) = compiled(
+        let (settings, mistakes) = compiled(
             r#"{"llm_storage": {"store_bodies": true, "key_file": "/k", "max_body": "2KiB", "retention": "1h"}}"#,
         );
         let expected = BodyStorageSettings {
@@ -160,7 +160,7 @@ mod tests {
             max_body: 2048,
             retention: Duration::from_hours(1),
         };
-        assert_eq!((settings, findings), (Some(expected), Vec::new()));
+        assert_eq!((settings, mistakes), (Some(expected), Vec::new()));
     }
 
     #[test_case(r#"{"key_file": "bodies.key"}"# => "expected an absolute path: a daemon has no working directory to speak of"; "a relative key")]

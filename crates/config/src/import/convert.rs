@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Foreign, Note, NoteKind, ValuePlaces,
+    ImportedTool, Note, NoteKind, ValuePlaces,
     tables::{self, Act, ImportRow, RULES},
 };
 use crate::{
@@ -38,7 +38,7 @@ pub(super) struct Draft {
 }
 
 /// Converts a whole file.
-pub(super) fn convert(from: Foreign, tree: Node, places: ValuePlaces) -> Draft {
+pub(super) fn convert(from: ImportedTool, tree: Node, places: ValuePlaces) -> Draft {
     let mut draft = Draft {
         tree: made(YamlValue::Map(Vec::new())),
         notes: Vec::new(),
@@ -156,7 +156,7 @@ impl Draft {
                 key => self.put(&format!("mcp.cross_server.{key}"), entry.node),
             }
         }
-        self.cross_server_as_there();
+        self.set_cross_server_defaults_of_agentsh();
     }
 
     /// One rule of `cross_server`.
@@ -171,10 +171,10 @@ impl Draft {
             }
         }
         self.put(&format!("mcp.cross_server.{rule}"), node);
-        self.cross_server_as_there();
+        self.set_cross_server_defaults_of_agentsh();
     }
 
-    fn cross_server_as_there(&mut self) {
+    fn set_cross_server_defaults_of_agentsh(&mut self) {
         let path = KeyPath::root().key("mcp").key("cross_server");
         for (key, value) in [("decision", "block"), ("classifier", "names")] {
             if self.tree.find(&path.key(key)).is_none() {
@@ -215,7 +215,7 @@ impl Draft {
     pub(super) fn inspection(&mut self, node: Node) {
         self.differs(
             &node,
-            "agentsh only alerts; mcpmon hides tools with findings. To only alert, set `mcp.detection.on_detection: alert`",
+            "agentsh only alerts; mcpmon hides tools with mistakes. To only alert, set `mcp.detection.on_detection: alert`",
         );
         self.put("mcp.detection.enabled", node);
     }

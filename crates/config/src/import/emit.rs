@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::{Foreign, Note, NoteKind};
+use super::{ImportedTool, Note, NoteKind};
 use crate::{
     load::{Node, YamlValue},
     written::{YamlWriter, remark},
@@ -10,7 +10,7 @@ use crate::{
 
 /// Writes the whole file.
 pub(super) fn file(
-    from: Foreign,
+    from: ImportedTool,
     name: &str,
     tree: &Node,
     comments: &BTreeMap<&'static str, &'static str>,

@@ -16,14 +16,14 @@ use super::{
 
 /// A tool whose policies can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Foreign {
+pub enum ImportedTool {
     /// `agentsh`: `sandbox.mcp` or `mcp_rules`, `mcp.inspection`, `proxy`, `dlp`.
     Agentsh,
     /// `agentshield`: `mcp-policy.yaml`.
     Agentshield,
 }
 
-impl Foreign {
+impl ImportedTool {
     /// Returns its display name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ pub enum NoteKind {
 ///
 /// # Errors
 /// Returns an error if it is not YAML.
-pub fn import(from: Foreign, name: &str, text: &str) -> Result<ImportedPolicy, InvalidConfiguration> {
+pub fn import(from: ImportedTool, name: &str, text: &str) -> Result<ImportedPolicy, InvalidConfiguration> {
     let origin = Origin {
         name: name.to_owned(),
         text: text.to_owned(),
@@ -94,18 +94,18 @@ pub fn import(from: Foreign, name: &str, text: &str) -> Result<ImportedPolicy, I
 }
 
 /// Refuses a file of another tool, which would otherwise become an empty policy.
-fn not_of_another(from: Foreign, tree: &Node, origin: Origin) -> Result<(), InvalidConfiguration> {
+fn not_of_another(from: ImportedTool, tree: &Node, origin: Origin) -> Result<(), InvalidConfiguration> {
     let YamlValue::Map(entries) = &tree.value else {
         return Ok(());
     };
-    let is_known = |tool: &Foreign| {
+    let is_known = |tool: &ImportedTool| {
         let rows = tables::root(*tool);
         entries
             .iter()
             .any(|entry| rows.iter().any(|row| row.key == entry.key))
     };
     let mut mistakes = Mistakes::new(vec![origin]);
-    let mut tools = [Foreign::Agentsh, Foreign::Agentshield].into_iter();
+    let mut tools = [ImportedTool::Agentsh, ImportedTool::Agentshield].into_iter();
     if !is_known(&from)
         && let Some(meant) = tools.find(is_known)
     {

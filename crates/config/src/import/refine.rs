@@ -63,7 +63,7 @@ fn first_mistake(draft: &Draft) -> Option<Wrong> {
             });
         }
     };
-    let finding = compile::compile(&config).findings.into_iter().next()?;
+    let finding = compile::compile(&config).mistakes.into_iter().next()?;
     Some(Wrong {
         path: finding.path,
         message: finding.message,

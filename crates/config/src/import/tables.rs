@@ -1,6 +1,6 @@
 //! Tables that map another tool's keys to mcpmon's.
 
-use super::{Foreign, convert::Draft};
+use super::{ImportedTool, convert::Draft};
 use crate::load::Node;
 
 /// A key, and the treatment of its value.
@@ -26,10 +26,10 @@ pub(super) enum Act {
 }
 
 /// The keys at the root of a file.
-pub(super) const fn root(from: Foreign) -> &'static [ImportRow] {
+pub(super) const fn root(from: ImportedTool) -> &'static [ImportRow] {
     match from {
-        Foreign::Agentsh => AGENTSH,
-        Foreign::Agentshield => AGENTSHIELD,
+        ImportedTool::Agentsh => AGENTSH,
+        ImportedTool::Agentshield => AGENTSHIELD,
     }
 }
 

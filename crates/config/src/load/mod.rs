@@ -5,7 +5,7 @@
 //! file, because nothing after it is certain. Only the module `yaml` uses the YAML library.
 
 mod bundled;
-mod finding;
+mod key_mistake;
 mod merge;
 mod node;
 mod reader;
@@ -20,7 +20,7 @@ use serde::Deserialize as _;
 use self::merge::overlay;
 pub(super) use self::{
     bundled::{read_bundle, read_on_bundle},
-    finding::{KeyFault, check_name},
+    key_mistake::{KeyMistake, check_name},
     merge::merge,
     node::{KeyPath, ListItem, MapEntry, Node, YamlValue},
     reader::{PathSubject, SerdeFault},
@@ -43,8 +43,8 @@ pub(super) struct LoadedDocument {
 
 impl LoadedDocument {
     /// Adds the mistakes that `compile` found.
-    pub(super) fn tell(&mut self, findings: Vec<KeyFault>) {
-        for finding in findings {
+    pub(super) fn tell(&mut self, mistakes: Vec<KeyMistake>) {
+        for finding in mistakes {
             let related = finding.related.as_ref();
             let mistake = mistake_at(&self.tree, &finding.path, finding.message, related);
             mistake

@@ -1,11 +1,11 @@
 //! Suggestions for misspelt words ("did you mean").
 
 /// Longest word, in bytes, for which a suggestion is made.
-const LONGEST_WORD: usize = 64;
+const MAX_WORD: usize = 64;
 
 /// Returns the candidate closest to `word`, if one is close enough.
 pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    if word.len() > LONGEST_WORD {
+    if word.len() > MAX_WORD {
         return None;
     }
     let normal = |text: &str| text.to_lowercase().replace('-', "_");

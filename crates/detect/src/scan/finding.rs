@@ -18,7 +18,7 @@ const MAX_MATCHES: usize = 8;
 const MAX_FINDINGS: usize = 200;
 
 /// Most findings of one text that are reported in separate events; of more, the worst ones come first.
-pub const MAX_TOLD: usize = 20;
+pub const MAX_REPORTED: usize = 20;
 
 /// The findings in one text. Whatever their number, the worst one of each pattern is kept.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +54,7 @@ impl Findings {
 
     /// Returns the kept findings: in the order of the text, or the worst first if there are more than are reported.
     pub fn into_vec(mut self) -> Vec<Finding> {
-        if self.all.len() > MAX_TOLD {
+        if self.all.len() > MAX_REPORTED {
             self.all.sort_by_key(|finding| Reverse(finding.severity));
         }
         self.all

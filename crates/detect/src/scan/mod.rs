@@ -34,7 +34,7 @@ use super::{
 };
 
 pub use custom::PatternError;
-pub use finding::{Findings, MAX_TOLD};
+pub use finding::{Findings, MAX_REPORTED};
 
 /// Shortest name of a member that is inspected as a text; a shorter one without spaces is only a name.
 const LONG_KEY: usize = 40;

@@ -11,7 +11,7 @@ use super::{
 use crate::normalise::skeleton::Skeleton;
 
 /// Fewest words of a sentence; shorter names are names.
-const FEWEST_WORDS: usize = 4;
+const MIN_WORDS: usize = 4;
 /// Longest name that is read, bytes.
 const MAX_NAME: usize = 2000;
 
@@ -67,7 +67,7 @@ fn words(name: &str) -> Option<Vec<String>> {
         words.push(word);
     }
     let joins = |word: &String| NAMES["joining"].has(word);
-    (words.len() >= FEWEST_WORDS && words.iter().any(joins)).then_some(words)
+    (words.len() >= MIN_WORDS && words.iter().any(joins)).then_some(words)
 }
 
 /// Returns a text of these words, with files under their usual names.

@@ -17,12 +17,12 @@ pub(super) static NAMES: WordList = tables::SECRETS.list("assignment", "names");
 pub(super) static PHRASES: WordList = tables::SECRETS.list("assignment", "phrases");
 
 /// Longest name and longest value, bytes.
-const LONGEST_NAME: usize = 80;
-const LONGEST_VALUE: usize = 1024;
+const MAX_NAME: usize = 80;
+const MAX_VALUE: usize = 1024;
 /// Shortest generated value, unless it is certainly random.
-const SHORTEST: usize = 14;
+const MIN_BYTES: usize = 14;
 /// Longest gap between a name and its value, bytes.
-const LONGEST_GAP: usize = 24;
+const MAX_GAP: usize = 24;
 
 /// A value, with what precedes it.
 struct Assigned<'t> {
@@ -47,7 +47,7 @@ enum Separator {
 pub(super) fn identifier(text: &str, anchor: Range<usize>) -> Range<usize> {
     let bytes = text.as_bytes();
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    let left = &bytes[anchor.start.saturating_sub(LONGEST_NAME)..anchor.start];
+    let left = &bytes[anchor.start.saturating_sub(MAX_NAME)..anchor.start];
     let before = left.iter().rev().take_while(|byte| is_part(byte)).count();
     let inside = bytes[anchor.clone()]
         .iter()
@@ -55,7 +55,7 @@ pub(super) fn identifier(text: &str, anchor: Range<usize>) -> Range<usize> {
         .count();
     let mut end = anchor.start + inside;
     if end == anchor.end {
-        let right = &bytes[end..bytes.len().min(end + LONGEST_NAME)];
+        let right = &bytes[end..bytes.len().min(end + MAX_NAME)];
         end += right.iter().take_while(|byte| is_part(byte)).count();
     }
     anchor.start - before..end
@@ -132,7 +132,7 @@ fn plain(assigned: &Assigned<'_>) -> Option<Hit> {
 
 /// Returns the word before a name: in `private key` and `Activation key` it gives the kind of key.
 fn word_before(text: &str, end: usize) -> &str {
-    let before = &text[text.ceil_char_boundary(end.saturating_sub(LONGEST_NAME))..end];
+    let before = &text[text.ceil_char_boundary(end.saturating_sub(MAX_NAME))..end];
     let before = before.trim_end_matches([' ', '\t']);
     let length = before.bytes().rev().take_while(u8::is_ascii_alphanumeric).count();
     &before[before.len() - length..]
@@ -283,7 +283,7 @@ fn grade(
         return (strength > Strength::None).then_some(Severity::Medium);
     }
     match (claim, strength) {
-        (Claim::Generated, Strength::Mixed) if tail(value).len() < SHORTEST => Some(Severity::Medium),
+        (Claim::Generated, Strength::Mixed) if tail(value).len() < MIN_BYTES => Some(Severity::Medium),
         (Claim::Password, Strength::Chosen | Strength::Mixed | Strength::Random)
         | (Claim::Generated, Strength::Mixed | Strength::Random) => Some(Severity::High),
         (Claim::Generated, Strength::Chosen) => Some(Severity::Medium),
@@ -341,7 +341,7 @@ fn follow<'t>(text: &'t str, name: &Range<usize>) -> Option<Assigned<'t>> {
     let mut gap = Gap {
         text,
         at: end,
-        most: end + LONGEST_GAP,
+        most: end + MAX_GAP,
     };
     let closed = gap.closers();
     let spaced = gap.spaces();
@@ -390,7 +390,7 @@ fn follow<'t>(text: &'t str, name: &Range<usize>) -> Option<Assigned<'t>> {
         None if spaced => Separator::Space,
         None => return None,
     };
-    gap.most = gap.at + LONGEST_GAP;
+    gap.most = gap.at + MAX_GAP;
     gap.spaces();
     let quote = gap.quote();
     let start = gap.at;
@@ -399,7 +399,7 @@ fn follow<'t>(text: &'t str, name: &Range<usize>) -> Option<Assigned<'t>> {
     let mut annotated = Gap {
         text,
         at: start + assigned.value.len(),
-        most: gap.most + LONGEST_GAP,
+        most: gap.most + MAX_GAP,
     };
     if quote.is_none() && annotated.spaces() && annotated.one_of(b"=") {
         annotated.spaces();
@@ -424,7 +424,7 @@ fn value_at<'t>(
     quote: Option<&str>,
     separator: Separator,
 ) -> Option<Assigned<'t>> {
-    let rest = text.get(start..text.floor_char_boundary(start + LONGEST_VALUE))?;
+    let rest = text.get(start..text.floor_char_boundary(start + MAX_VALUE))?;
     let length = match quote {
         Some(quote) => rest
             .find(quote)

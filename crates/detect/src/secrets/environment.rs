@@ -10,7 +10,7 @@ use super::{
 
 /// Lines that make a file, and longest line.
 const LINES: usize = 3;
-const LONGEST: usize = 4096;
+const MAX_LINE: usize = 4096;
 
 /// Returns the lines that are an environment with secrets in it, if there are any.
 pub(super) fn block(text: &str) -> Option<Hit> {
@@ -55,7 +55,7 @@ const fn is_block(count: usize, secrets: usize, placeholders: usize) -> bool {
 /// Reads `NAME=value`, also exported; the name has to be in upper case, as in environments.
 fn assignment(line: &str) -> Option<(&str, &str)> {
     let line = line.strip_prefix("export ").unwrap_or(line);
-    let (name, value) = line.split_once('=').filter(|_| line.len() <= LONGEST)?;
+    let (name, value) = line.split_once('=').filter(|_| line.len() <= MAX_LINE)?;
     let is_variable = !name.is_empty()
         && name
             .bytes()

@@ -8,7 +8,7 @@ use super::{Hit, MAX_SECRETS};
 use crate::arguments::{Argument, ArgumentKind};
 
 /// Longest path that is reported, bytes.
-const LONGEST_PATH: usize = 200;
+const MAX_PATH: usize = 200;
 
 /// A secret in the arguments of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl<'a> Collector<'a> {
             for (name, shown) in &self.keys {
                 *field = field.replace(name.as_str(), shown);
             }
-            field.truncate(field.floor_char_boundary(LONGEST_PATH));
+            field.truncate(field.floor_char_boundary(MAX_PATH));
         }
         self.secrets
     }

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Longest token that is judged, bytes.
-const LONGEST: usize = 16 << 10;
+const MAX_BYTES: usize = 16 << 10;
 /// Longest header of a web token.
 const HEADER: usize = 1 << 10;
 /// Longest header of a web token without the other parts: it only describes the signature.
@@ -21,7 +21,7 @@ const PART: usize = 6;
 /// The number of times each byte of a text may be judged as part of a token, and the number of bytes allowed in any
 /// case.
 const MAX_JUDGED: usize = 16;
-const LEAST_JUDGED: usize = 64 << 10;
+const MIN_JUDGED: usize = 64 << 10;
 
 /// The web tokens of one text, queried from its beginning to its end. The characters of tokens are scanned once,
 /// however many tokens could begin among them.
@@ -53,11 +53,11 @@ impl WebTokens {
         {
             return None;
         }
-        let length = (self.end - start).min(LONGEST);
+        let length = (self.end - start).min(MAX_BYTES);
         let token = text[start..start + length].trim_end_matches('.');
         self.judged += header;
         // Tokens nested within tokens are not realistic, and decoding them all would take too long.
-        let is_believed = self.judged > MAX_JUDGED * text.len() + LEAST_JUDGED;
+        let is_believed = self.judged > MAX_JUDGED * text.len() + MIN_JUDGED;
         judged(token, is_believed).map(|severity| {
             let span = start..start + token.len();
             Hit::new("bearer_token", severity, span).only_if(is_issued(token))
@@ -176,7 +176,7 @@ fn word(text: &str, end: usize) -> Option<(&str, Range<usize>)> {
         return None;
     }
     let from = end + skipped;
-    let near = text.get(from..text.floor_char_boundary(from + LONGEST))?;
+    let near = text.get(from..text.floor_char_boundary(from + MAX_BYTES))?;
     let length = near
         .find(|c: char| c.is_whitespace() || "\"'`<>,;)\\&".contains(c))
         .unwrap_or(near.len());

@@ -5,13 +5,13 @@ use std::{borrow::Cow, ops::Range};
 use crate::normalise::{decode, raw};
 
 /// Layers beneath layers that are looked at.
-pub(super) const DEEPEST: usize = 3;
+pub(super) const MAX_DEPTH: usize = 3;
 /// Fewest pairs of hexadecimal digits that are set apart.
 const PAIRS: usize = 8;
 /// Shortest run that is decoded.
 const RUN: usize = 16;
 /// Escapes that are told apart; those behind them, with all between them, are as one.
-const MOST_ESCAPES: usize = 1 << 16;
+const MAX_ESCAPES: usize = 1 << 16;
 
 /// A text that another one encodes.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub(super) fn of(text: &str) -> Vec<Layer> {
     let mut found = Vec::new();
     let mut escapes: Vec<Escape> = Vec::new();
     let note = |escape: Escape| {
-        let is_full = escapes.len() >= MOST_ESCAPES;
+        let is_full = escapes.len() >= MAX_ESCAPES;
         match escapes.last_mut() {
             Some(last) if is_full => {
                 (last.written.end, last.says.end) = (escape.written.end, escape.says.end);

@@ -41,7 +41,7 @@ pub(super) fn has_digits(bytes: &[u8]) -> bool {
     let mut digits = 0;
     bytes.chunks(COUNTED).any(|part| {
         digits += usize::from(count(part));
-        digits >= payment::FEWEST
+        digits >= payment::MIN_DIGITS
     })
 }
 

@@ -187,7 +187,7 @@ impl<'a> Context<'a> {
             hit
         });
         let labelled = || {
-            let label = before.filter(|before| before.is_beside(&argument))?;
+            let label = before.filter(|before| before.has_same_origin(&argument))?;
             let names = matches!(label.name(), "name" | "key" | "header" | "variable" | "field");
             let is_value = matches!(argument.name(), "value" | "val" | "content");
             let is_flag = label.name() == argument.name() && label.text().starts_with('-');
@@ -206,7 +206,7 @@ impl<'a> Context<'a> {
 fn declared_places<'a>(arguments: &'a Arguments<'_>) -> HashSet<Option<&'a [Step<'a>]>> {
     let declares = |argument: &Argument<'_>| {
         let name = argument.name();
-        let is_kind = name.len() <= LONGEST_KIND
+        let is_kind = name.len() <= MAX_KIND_LENGTH
             && matches!(
                 name.to_ascii_lowercase().replace(['_', '-'], "").as_str(),
                 "mimetype" | "contenttype" | "mediatype"
@@ -221,4 +221,4 @@ fn declared_places<'a>(arguments: &'a Arguments<'_>) -> HashSet<Option<&'a [Step
 }
 
 /// Longest name of such a member.
-const LONGEST_KIND: usize = 16;
+const MAX_KIND_LENGTH: usize = 16;

@@ -6,7 +6,7 @@ use super::{Hit, checks};
 use crate::tables::{self, WordList};
 
 /// Fewest digits of a card or an account.
-pub(super) const FEWEST: usize = 12;
+pub(super) const MIN_DIGITS: usize = 12;
 
 /// Finds the digits of a card, with single spaces or dashes between groups, and no digits, letters or points around
 /// them.

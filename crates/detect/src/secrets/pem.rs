@@ -12,14 +12,14 @@ pub(super) const ARMOUR: &str = "-----begin ";
 pub(super) const PUTTY: &str = "putty-user-key-file-";
 
 /// Longest armoured key that is searched for, bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 /// Longest public part before a private one in PuTTY's format.
 const PUBLIC: usize = 8 << 10;
 /// Longest label, `OPENSSH PRIVATE KEY`.
 const LABEL: usize = 64;
 /// Fewest characters of base64 of a key, and of a whole key.
 const SOME: usize = 12;
-const WHOLE: usize = 64;
+const MIN_WHOLE_KEY: usize = 64;
 
 /// Returns the key whose armour begins at `start`; a mention of the marker is of low severity.
 pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
@@ -35,7 +35,7 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
         return Some(Hit::new("private_key", Severity::Low, start..end_of_armour));
     }
     let body = end_of_armour;
-    let rest = &text[body..text.floor_char_boundary(body + LONGEST)];
+    let rest = &text[body..text.floor_char_boundary(body + MAX_BYTES)];
     let end = rest.find("-----");
     let inside = &rest[..end.unwrap_or(rest.len())];
     let closing = end.filter(|end| rest[*end..].starts_with("-----END"));
@@ -47,7 +47,7 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
     let (count, last) = key(inside, most);
     let close = closing.map_or(body + last, |end| closed(text, body + end));
     let severity = match count {
-        WHOLE.. => Severity::Critical,
+        MIN_WHOLE_KEY.. => Severity::Critical,
         SOME.. => Severity::High,
         _ => Severity::Low,
     };
@@ -97,7 +97,7 @@ fn key(inside: &str, most: usize) -> (usize, usize) {
 
 /// Finds a key in PuTTY's format.
 pub(super) fn putty(text: &str, start: usize) -> Option<Hit> {
-    let end = text.floor_char_boundary(start + LONGEST);
+    let end = text.floor_char_boundary(start + MAX_BYTES);
     let inside = &text[start..end];
     let public = &inside[..inside.floor_char_boundary(PUBLIC)];
     let lines = public.find("Private-Lines:")?;

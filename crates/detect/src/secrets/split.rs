@@ -16,7 +16,7 @@ use crate::arguments::{Argument, ArgumentKind, Arguments};
 const PIECE: usize = 4096;
 const JOINED: usize = 64 << 10;
 /// Shortest secret that is searched for, bytes.
-const SHORTEST: usize = 20;
+const MIN_BYTES: usize = 20;
 
 /// Returns whether pieces could make a secret without any anchor in the text: letters and digits that continue from one
 /// to the next.
@@ -30,14 +30,14 @@ pub(super) fn may_be(arguments: &Arguments<'_>) -> bool {
             .any(|argument| {
                 if !before
                     .replace(argument)
-                    .is_some_and(|before| before.is_beside(&argument))
+                    .is_some_and(|before| before.has_same_origin(&argument))
                 {
                     run = 0;
                 }
                 let bytes = argument.text().as_bytes();
                 let is_sign = |byte: &u8| !byte.is_ascii_alphanumeric();
                 run += bytes.iter().position(is_sign).unwrap_or(bytes.len());
-                let is_long = run >= SHORTEST;
+                let is_long = run >= MIN_BYTES;
                 if let Some(sign) = bytes.iter().rposition(is_sign) {
                     run = bytes.len() - sign - 1;
                 }
@@ -104,7 +104,7 @@ fn runs<'a>(arguments: &'a Arguments<'_>) -> Vec<Vec<Argument<'a>>> {
         let mut length = 0;
         for argument in arguments.iter().filter(|argument| argument.kind() == kind) {
             let fits = is_piece(argument.text()) && length + argument.text().len() <= JOINED;
-            let follows = run.last().is_none_or(|last| last.is_beside(&argument));
+            let follows = run.last().is_none_or(|last| last.has_same_origin(&argument));
             if !fits || !follows {
                 if run.len() > 1 {
                     runs.push(std::mem::take(&mut run));

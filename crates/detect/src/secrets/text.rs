@@ -13,10 +13,10 @@ use super::{
 /// Limits of matches in one text: beyond the first only severe ones are kept, and beyond the second none, because the
 /// text has secrets anyway.
 const MAX_HITS: usize = 256;
-const MOST: usize = 1024;
+const MAX_CANDIDATES: usize = 1024;
 /// The number of times each byte of a text may be part of a judged value, and the number of bytes allowed in any case.
 const MAX_READ: usize = 16;
-const LEAST_READ: usize = 64 << 10;
+const MIN_READ: usize = 64 << 10;
 
 /// Returns the secrets in `text`, in their order, without overlaps.
 pub(super) fn hits(text: &str) -> Vec<Hit> {
@@ -43,7 +43,7 @@ fn within(text: &str, depth: usize, extent: Extent) -> Vec<Hit> {
         return Vec::new();
     }
     let mut found = direct(text, anchored, extent);
-    if depth == layers::DEEPEST {
+    if depth == layers::MAX_DEPTH {
         return found;
     }
     for layer in layers::of(text) {
@@ -61,7 +61,8 @@ fn within(text: &str, depth: usize, extent: Extent) -> Vec<Hit> {
             });
             // A match that only looks random means nothing in a decoded text.
             let is_weak = matches!(hit.kind, "base64_blob" | "high_entropy" | "bank_account");
-            let has_room = found.len() < MAX_HITS || hit.severity >= Severity::High && found.len() < MOST;
+            let has_room =
+                found.len() < MAX_HITS || hit.severity >= Severity::High && found.len() < MAX_CANDIDATES;
             if !is_known && !is_weak && has_room {
                 found.push(hit);
             }
@@ -97,7 +98,7 @@ fn direct(
         if scan.hits.len() >= MAX_HITS {
             scan.make_room();
         }
-        if scan.hits.len() >= MOST {
+        if scan.hits.len() >= MAX_CANDIDATES {
             break;
         }
     }
@@ -199,12 +200,12 @@ impl Scan<'_> {
         }
         let name = assignment::identifier(self.text, start..end);
         self.name = name.end.max(start + 1);
-        if self.read > MAX_READ * self.text.len() + LEAST_READ {
+        if self.read > MAX_READ * self.text.len() + MIN_READ {
             return;
         }
         let (length, hit) = assignment::at(self.text, &name, &mut self.claims);
         self.read += length;
-        if self.read > MAX_READ * self.text.len() + LEAST_READ {
+        if self.read > MAX_READ * self.text.len() + MIN_READ {
             // Names nested within values are not realistic, and reading them all would take too long.
             let all = Hit::new("generic_secret", Severity::High, 0..self.text.len());
             return self.names.push(all.only_if(false));

@@ -9,14 +9,14 @@ use super::{
 use crate::tables::{self, WordList};
 
 /// Longest authority that is read, bytes.
-const LONGEST: usize = 512;
+const MAX_BYTES: usize = 512;
 
 /// Schemes of databases and brokers.
 static STORES: WordList = tables::SECRETS.list("url", "stores");
 
 /// Returns the credentials in the address whose `://` ends at `start`.
 pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
-    let rest = text.get(start..text.floor_char_boundary(start + LONGEST))?;
+    let rest = text.get(start..text.floor_char_boundary(start + MAX_BYTES))?;
     let rest = &rest[..rest.find("://").unwrap_or(rest.len())];
     let ends = |c: char| c.is_whitespace() || "\"'`<>\\,;|".contains(c);
     // `{{ name }}` contains spaces, and is no secret.

@@ -19,7 +19,7 @@ pub(super) enum Strength {
 }
 
 /// Shortest password.
-const SHORTEST: usize = 6;
+const MIN_LENGTH: usize = 6;
 /// Shortest mixed value, and shortest random value.
 const MIXED: usize = 10;
 const RANDOM: usize = 16;
@@ -44,8 +44,8 @@ pub(super) fn strength(value: &str, quoted: bool) -> Strength {
         return Strength::Mixed;
     }
     let is_chosen = letters > 0
-        && (digits > 0 && (value.len() >= SHORTEST || signs > 0)
-            || signs > 0 && (quoted || value.len() >= SHORTEST));
+        && (digits > 0 && (value.len() >= MIN_LENGTH || signs > 0)
+            || signs > 0 && (quoted || value.len() >= MIN_LENGTH));
     match is_chosen && (quoted || !is_code(value)) {
         true => Strength::Chosen,
         false => Strength::None,
@@ -202,7 +202,7 @@ pub(super) fn is_reference(value: &str) -> bool {
 
 /// Words that make a value a placeholder at any place in it.
 static TELLING: WordList = tables::SECRETS.list("value", "telling");
-static TOLD: LazyLock<Literals> = LazyLock::new(|| Literals::new(TELLING.iter()));
+static PLACEHOLDER_WORDS: LazyLock<Literals> = LazyLock::new(|| Literals::new(TELLING.iter()));
 
 /// Words that make a value a placeholder if it has no other words.
 static MEANINGLESS: WordList = tables::SECRETS.list("value", "meaningless");
@@ -210,7 +210,7 @@ static MEANINGLESS: WordList = tables::SECRETS.list("value", "meaningless");
 /// Returns whether `value` only shows the place of a secret.
 pub(super) fn is_placeholder(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
-    if TOLD.is_in(value.as_bytes()) {
+    if PLACEHOLDER_WORDS.is_in(value.as_bytes()) {
         return !has_changeme_suffix(&lower);
     }
     let mut parts = lower

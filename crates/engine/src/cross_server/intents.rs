@@ -7,7 +7,7 @@ use mcpmon_model::{RecentCall, RecentIntent, ServerId, Timestamp};
 /// Intents that are kept: the latest.
 const MAX_INTENTS: usize = 256;
 /// The longest wait for a call: a person may be asked whether it may be made.
-const PATIENCE: Duration = Duration::from_secs(600);
+const CALL_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The intents of one session, by time.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +64,7 @@ impl Intents {
         while self
             .0
             .front()
-            .is_some_and(|intent| now.since(intent.at) > PATIENCE)
+            .is_some_and(|intent| now.since(intent.at) > CALL_TIMEOUT)
         {
             self.0.pop_front();
         }
@@ -136,7 +136,7 @@ mod tests {
         let turns = turns.each_ref().map(Option::as_deref);
         assert_eq!(turns, [Some("second"), Some("second"), Some("first"), None]);
         intents.take(intent(1, "read", None, "third"));
-        let patience = i64::try_from(PATIENCE.as_nanos()).expect("it fits");
+        let patience = i64::try_from(CALL_TIMEOUT.as_nanos()).expect("it fits");
         intents.prune(Timestamp(1 + patience));
         assert!(!intents.is_empty());
         intents.prune(Timestamp(2 + patience));

@@ -9,7 +9,7 @@ use super::Monitor;
 use crate::effect::{Judgement, KernelEffect};
 
 /// Most sessions that are remembered; the oldest ones are forgotten.
-const MOST: usize = 1024;
+const MAX_SESSIONS: usize = 1024;
 
 /// A session that has a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) struct ProxiedSessions(VecDeque<ProxiedSession>);
 impl ProxiedSessions {
     fn note(&mut self, session: ProxiedSession) {
         self.0.retain(|known| known.session != session.session);
-        while self.0.len() >= MOST {
+        while self.0.len() >= MAX_SESSIONS {
             self.0.pop_front();
         }
         self.0.push_back(session);

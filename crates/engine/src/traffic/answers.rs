@@ -10,7 +10,7 @@ use mcpmon_policy::Mode;
 use super::{
     Traffic,
     requests::{judged, note, verdict},
-    sieve::{InspectedMessage, MAX_TOLD, sieve},
+    sieve::{InspectedMessage, MAX_REPORTED, sieve},
     tell::{MAX_TEXT, Teller, cut, named, objected, outcome, ruled},
 };
 use crate::{
@@ -184,7 +184,7 @@ impl Traffic {
         if sieved.findings.is_empty() {
             return None;
         }
-        let detections: Vec<Finding> = sieved.findings.iter().take(MAX_TOLD).cloned().collect();
+        let detections: Vec<Finding> = sieved.findings.iter().take(MAX_REPORTED).cloned().collect();
         let mut event = teller.event(EventKind::OutputInspection {
             tool_name: named(tool.unwrap_or_default(), MAX_TEXT),
             jsonrpc_id: teller.message.id.cloned(),

@@ -4,7 +4,7 @@ use mcpmon_detect::secrets::Secret;
 use mcpmon_model::{Action, Event, Redaction};
 use mcpmon_policy::OnSecret;
 
-use super::{sieve::MAX_TOLD, tell::Teller};
+use super::{sieve::MAX_REPORTED, tell::Teller};
 use crate::rules::{InspectedText, Objection, ObjectionEffect, Ruling};
 
 /// The secrets in the arguments of a call.
@@ -40,7 +40,7 @@ pub(super) fn detections(teller: &Teller<'_>, given: &InspectedText<'_>, ruling:
         )
     };
     let notable = given.secrets.iter().filter(|secret| !given.accepts(secret));
-    notable.take(MAX_TOLD).map(event).collect()
+    notable.take(MAX_REPORTED).map(event).collect()
 }
 
 /// Returns the replacements before the call is forwarded.

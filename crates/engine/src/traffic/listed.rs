@@ -58,7 +58,7 @@ pub(super) fn tell(
             None if finding.severity >= policy.inspection.alert_threshold => Action::Audit,
             None => Action::Allow,
         };
-        let found = findings.iter().take(sieve::MAX_TOLD);
+        let found = findings.iter().take(sieve::MAX_REPORTED);
         events.extend(
             found.map(|finding| teller.detection(subject, name, finding, action(finding), ruling.told())),
         );

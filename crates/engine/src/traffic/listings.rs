@@ -417,7 +417,7 @@ fn written(definition: &Definition) -> RawJson<'_> {
 
 /// Most bytes of matches that are kept for one kind of a server's definitions. A text can be many times shorter than
 /// its matches with their contexts.
-const MOST_MATCHED: usize = 8 << 20;
+const MAX_MATCHED: usize = 8 << 20;
 
 /// The room for matches with their contexts.
 #[derive(Clone, Copy, Debug)]
@@ -426,7 +426,7 @@ struct MatchCapacity(usize);
 impl MatchCapacity {
     /// Returns the room that is left besides these.
     fn beside<'f>(others: impl Iterator<Item = &'f Finding>) -> Self {
-        Self(MOST_MATCHED.saturating_sub(others.map(matched).sum()))
+        Self(MAX_MATCHED.saturating_sub(others.map(matched).sum()))
     }
 
     /// Takes the room for `findings`; a finding that does not fit is kept without its matches.

@@ -14,7 +14,7 @@ use crate::effect::Judgement;
 /// Most known names that are compared besides those of observed servers.
 const MAX_KNOWN: usize = 4096;
 /// Most similar names that are reported of one server.
-const MAX_TOLD: usize = 16;
+const MAX_REPORTED: usize = 16;
 
 impl Traffic {
     /// Notes that a conversation belongs to a session with `others`: its server's name is compared with theirs, with
@@ -61,7 +61,7 @@ impl Traffic {
         let Some(offers) = self.book.open(&conversation.identity, &self.policy) else {
             return Judgement::default();
         };
-        if offers.resembles.contains(&found.similar_to) || offers.resembles.len() >= MAX_TOLD {
+        if offers.resembles.contains(&found.similar_to) || offers.resembles.len() >= MAX_REPORTED {
             return Judgement::default();
         }
         offers.resembles.push(found.similar_to.clone());

@@ -8,7 +8,7 @@ use crate::{
     rules::{ARGUMENT_INSPECTION, Objection, ObjectionEffect},
     wording::{accepting, command, shown},
 };
-pub(super) use mcpmon_detect::scan::MAX_TOLD;
+pub(super) use mcpmon_detect::scan::MAX_REPORTED;
 
 /// The findings in a message, with their effect.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl InspectedMessage {
                 Action::Allow
             }
         };
-        let told = self.findings.iter().take(MAX_TOLD);
+        let told = self.findings.iter().take(MAX_REPORTED);
         told.map(|finding| teller.detection(subject, name, finding, action(finding), self.objection.as_ref()))
             .collect()
     }

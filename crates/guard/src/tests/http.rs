@@ -2,7 +2,7 @@
 
 use mcpmon_engine::StoreEffect;
 use mcpmon_protocol::filter::mcp_http::{
-    Flow, Forward, Head, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ResponseFault,
+    Forward, Head, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ReadState, ResponseFault,
     ServerKnowledge, UnlistedTools, WholeResponseHead,
 };
 
@@ -68,7 +68,7 @@ impl HttpTalk {
         );
         self.guarded(|guard, session, out| {
             let flow = guard.push(session, &mut response, body.as_bytes(), out);
-            assert_eq!(flow, Flow::On);
+            assert_eq!(flow, ReadState::Continue);
             guard.end(session, &mut response, out)
         })
     }

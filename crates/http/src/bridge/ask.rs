@@ -15,7 +15,7 @@ use crate::client::{
 /// The time before a stream is resumed, if the server does not name one.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 /// The number of resumptions in a row that bring no message, after which the bridge gives up.
-const MOST_RESUMED: u32 = 8;
+const MAX_RESUMED: u32 = 8;
 /// The longest time to fetch the list of tools that a call needs.
 const RELIST: Duration = Duration::from_secs(20);
 /// The time for which a stream is still read after all answers came.
@@ -182,7 +182,7 @@ impl Bridge {
             in_vain = if brought { 0 } else { in_vain + 1 };
             let can_resume = errand.outline.version.is_none()
                 && matches!(ended, AnswerFault::Ended | AnswerFault::Unreachable(_))
-                && in_vain <= MOST_RESUMED;
+                && in_vain <= MAX_RESUMED;
             let Some(id) = resume.id.clone().filter(|_| can_resume) else {
                 return Err(ended);
             };
@@ -205,7 +205,7 @@ impl Bridge {
             match self.wire.listen(headers).await {
                 Err(fault @ AnswerFault::Unreachable(_)) => {
                     *in_vain += 1;
-                    if *in_vain > MOST_RESUMED {
+                    if *in_vain > MAX_RESUMED {
                         return Err(fault);
                     }
                 }

@@ -10,7 +10,7 @@ use crate::client::{AnswerFault, EventContent, LAST_EVENT, Resume, Stream, heard
 /// Longest wait for a stream to open.
 const OPEN: Duration = Duration::from_secs(60);
 /// Longest pause between two attempts.
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
+const MAX_RETRY: Duration = Duration::from_secs(60);
 /// A stream that ends earlier increases the pause before the next attempt.
 const SHORT: Duration = Duration::from_secs(5);
 
@@ -56,7 +56,7 @@ impl Bridge {
                 Ok(Err(_)) => return,
             }
             pause = match began.elapsed() < SHORT {
-                true => (pause * 2).min(LONGEST_RETRY),
+                true => (pause * 2).min(MAX_RETRY),
                 false => RETRY,
             };
             sleep(resume.retry.unwrap_or(pause).max(pause / 2)).await;

@@ -21,7 +21,7 @@ use crate::client::{
 };
 
 /// Longest wait for anything that should come.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A client that speaks no HTTP, and the bridge at the other end of its pipes.
 struct Client {
@@ -66,7 +66,7 @@ impl Client {
 
     async fn hear(&mut self) -> Value {
         let mut line = String::new();
-        let read = timeout(PATIENCE, self.from.read_line(&mut line)).await;
+        let read = timeout(TIMEOUT, self.from.read_line(&mut line)).await;
         read.expect("something is said").expect("the pipe is whole");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
@@ -96,7 +96,7 @@ impl Client {
         }
         // The bridge may have ended already.
         let _gone = self.end.take().unwrap().send(());
-        let ended = timeout(PATIENCE, self.ended).await.expect("it ends").unwrap();
+        let ended = timeout(TIMEOUT, self.ended).await.expect("it ends").unwrap();
         ended.map_err(|error| error.to_string())
     }
 }
@@ -112,7 +112,7 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(PATIENCE, waiting).await.expect(what);
+    timeout(TIMEOUT, waiting).await.expect(what);
 }
 
 fn shaken(asked: &Asked, session: &str) -> Told {
@@ -363,7 +363,7 @@ async fn a_request_without_a_session_is_cancelled_by_the_end_of_its_stream() {
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
     client.send(cancelled).await;
     let stream = streams.lock().unwrap().remove(0);
-    timeout(PATIENCE, stream.closed())
+    timeout(TIMEOUT, stream.closed())
         .await
         .expect("the stream is closed");
     client.leave().await.unwrap();
@@ -486,7 +486,7 @@ async fn a_server_of_the_transport_before_is_found_out_and_its_end_is_the_end() 
             .contains("its stream ended"),
         "{answer}"
     );
-    let ended = timeout(PATIENCE, client.ended).await.expect("it ends").unwrap();
+    let ended = timeout(TIMEOUT, client.ended).await.expect("it ends").unwrap();
     assert!(matches!(ended, Err(BridgeError::Ended { .. })), "{ended:?}");
 }
 
@@ -503,7 +503,7 @@ async fn a_client_that_says_no_more_still_gets_its_answers() {
     stream.send(event(&answer).into()).await.unwrap();
     drop(stream);
     assert_eq!(client.hear().await, answer);
-    let ended = timeout(PATIENCE, client.ended).await.expect("it ends").unwrap();
+    let ended = timeout(TIMEOUT, client.ended).await.expect("it ends").unwrap();
     ended.unwrap();
     assert_eq!(site.story().last().map(String::as_str), Some("DELETE"));
 }

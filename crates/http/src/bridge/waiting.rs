@@ -11,7 +11,7 @@ use tokio::{
 use super::lock;
 
 /// Most requests that wait at a time: each has a connection, or a stream of one.
-const MOST: usize = 1024;
+const MAX_REQUESTS: usize = 1024;
 
 /// The requests of a bridge that wait.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ struct PendingBridgeRequest {
 impl PendingBridgeRequests {
     /// Returns whether `more` requests may wait.
     pub(super) fn has_room(&self, more: usize) -> bool {
-        lock(&self.requests).len() + more <= MOST
+        lock(&self.requests).len() + more <= MAX_REQUESTS
     }
 
     /// Starts a task that waits for the answers to `ids`.

@@ -12,7 +12,7 @@ use super::{
 /// Largest card, bytes.
 const MAX_CARD: usize = 1 << 20;
 /// Time limit for all requests together.
-const WHOLE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// The path of a card below the address of its server (SEP-2127).
 const BELOW: &str = "server-card";
 /// Paths of cards for a whole host, from earlier drafts.
@@ -37,9 +37,9 @@ pub struct PublishedCard {
 /// Returns an error if no address answers, or a document is too long or not UTF-8.
 pub async fn published_card(asking: ServerEndpoint) -> Result<Option<PublishedCard>, ClientError> {
     let url = asking.address.shown();
-    let card = match timeout(WHOLE, look(asking)).await {
+    let card = match timeout(TIMEOUT, look(asking)).await {
         Ok(card) => card,
-        Err(_elapsed) => Err(AnswerFault::Late(WHOLE.as_secs())),
+        Err(_elapsed) => Err(AnswerFault::Late(TIMEOUT.as_secs())),
     };
     card.map_err(|fault| ClientError { url, fault })
 }

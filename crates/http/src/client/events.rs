@@ -10,7 +10,7 @@ use super::{AnswerFault, wire::broken};
 use crate::chunks::Chunks;
 
 /// Longest `retry` of a server that is respected.
-const LONGEST_RETRY: Duration = Duration::from_secs(300);
+const MAX_RETRY: Duration = Duration::from_secs(300);
 /// Bytes that an event may have besides its message.
 const AROUND: usize = 64 << 10;
 
@@ -116,7 +116,7 @@ fn retry(raw: &[u8]) -> Option<Duration> {
     let mut lines = raw.split(|byte| matches!(byte, b'\n' | b'\r'));
     let value = lines.find_map(|line| line.strip_prefix(b"retry:"))?;
     let milliseconds: u64 = str::from_utf8(value).ok()?.trim().parse().ok()?;
-    Some(Duration::from_millis(milliseconds).min(LONGEST_RETRY))
+    Some(Duration::from_millis(milliseconds).min(MAX_RETRY))
 }
 
 #[cfg(test)]

@@ -31,20 +31,20 @@ pub(super) const HANDSHAKE: &str = "2025-11-25";
 const KNOWN: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// Time limit for all requests together.
-const WHOLE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for one answer.
 const ANSWER: Duration = Duration::from_secs(20);
 /// Time limit for ending a session.
 const END: Duration = Duration::from_secs(3);
 /// Most pages of one list.
-pub(super) const MOST_PAGES: usize = 200;
+pub(super) const MAX_PAGES: usize = 200;
 /// The largest number of items on one list.
-pub(super) const MOST_ITEMS: usize = 10_000;
+pub(super) const MAX_ITEMS: usize = 10_000;
 /// Most bytes of all answers of a server that is listed: the answers of several servers at a time are kept in memory
 /// until all are judged.
-pub(super) const MOST_BYTES: usize = 4 << 20;
+pub(super) const MAX_BYTES: usize = 4 << 20;
 /// Most messages that may come before an answer.
-pub(super) const MOST_BEFORE: usize = 1000;
+pub(super) const MAX_EARLIER_MESSAGES: usize = 1000;
 
 /// Lists what a server offers.
 ///
@@ -53,14 +53,14 @@ pub(super) const MOST_BEFORE: usize = 1000;
 pub async fn list(asking: ServerEndpoint, way: ServerTransport) -> Result<ServerOffer, ClientError> {
     let url = asking.address.shown();
     let asked = async {
-        let mut client = ListClient::over(Wire::new(asking)?.bounded(MOST_BYTES), MOST_BYTES);
+        let mut client = ListClient::over(Wire::new(asking)?.bounded(MAX_BYTES), MAX_BYTES);
         let offer = client.offer(way).await;
         client.close().await;
         offer
     };
-    let offer = match timeout(WHOLE, asked).await {
+    let offer = match timeout(TIMEOUT, asked).await {
         Ok(offer) => offer,
-        Err(_elapsed) => Err(AnswerFault::Late(WHOLE.as_secs())),
+        Err(_elapsed) => Err(AnswerFault::Late(TIMEOUT.as_secs())),
     };
     offer.map_err(|fault| ClientError { url, fault })
 }
@@ -219,15 +219,15 @@ impl ListClient {
             let missing = || AnswerFault::Message(format!("the answer to {method} has no `{member}`"));
             let (count, next) = page.ok_or_else(missing)?;
             items += count;
-            if items > MOST_ITEMS {
-                return Err(AnswerFault::Endless(MOST_ITEMS, member));
+            if items > MAX_ITEMS {
+                return Err(AnswerFault::Endless(MAX_ITEMS, member));
             }
             cursor = next;
             match &cursor {
                 None => return Ok(()),
                 // A cursor that came before would lead in a circle.
                 Some(next) if !seen.insert(next.clone()) => return Ok(()),
-                Some(_) if seen.len() >= MOST_PAGES => return Err(AnswerFault::Endless(MOST_PAGES, "pages")),
+                Some(_) if seen.len() >= MAX_PAGES => return Err(AnswerFault::Endless(MAX_PAGES, "pages")),
                 Some(_) => {}
             }
         }
@@ -423,7 +423,7 @@ pub(crate) async fn until_answered(
     back: &Back<'_>,
     id: &RequestId,
 ) -> Result<Vec<u8>, AnswerFault> {
-    for _ in 0..MOST_BEFORE {
+    for _ in 0..MAX_EARLIER_MESSAGES {
         let Some(said) = stream.next().await else {
             return Err(AnswerFault::Ended);
         };
@@ -447,7 +447,10 @@ pub(crate) async fn until_answered(
             }
         }
     }
-    Err(AnswerFault::Endless(MOST_BEFORE, "messages before the answer"))
+    Err(AnswerFault::Endless(
+        MAX_EARLIER_MESSAGES,
+        "messages before the answer",
+    ))
 }
 
 /// Puts a JSON text on one line: line breaks between its tokens become spaces.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use hyper::HeaderMap;
 use mcpmon_model::ListKind;
-use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value, canonical};
+use mcpmon_protocol::decode::json::{LoneSurrogate, MAX_DEPTH, Scanner, Value, canonical};
 
 use super::{outline::ClientMessage, params::ToolHeaders};
 
@@ -38,7 +38,7 @@ impl RequestAndAnswer {
 /// Parses a JSON text and calls `read` with its root, or with `None` if it is invalid. Of several members with one name
 /// it uses the last, as most readers do.
 pub(super) fn reread<T>(text: &[u8], read: impl FnOnce(Option<Value<'_>>) -> T) -> T {
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     let text = scanner
         .scan(text, LoneSurrogate::Replace)
         .map(|scan| canonical(scan.document));

@@ -9,7 +9,7 @@ use hyper::{
 use mcpmon_model::RequestId;
 use mcpmon_protocol::{
     decode::{
-        json::{DEEPEST, LoneSurrogate, Scanner, Value, ValueKind, quote_into},
+        json::{LoneSurrogate, MAX_DEPTH, Scanner, Value, ValueKind, quote_into},
         jsonrpc::{Envelope, Payload},
     },
     filter::mcp_http::value,
@@ -24,7 +24,7 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// Code of an error: a required header is missing, or does not match the body.
 const HEADER_MISMATCH: &str = "-32020";
 /// Longest name that is sent in a header, bytes: servers limit the size of a request's head.
-const LONGEST_NAME: usize = 4096;
+const MAX_NAME: usize = 4096;
 
 /// The kind of a client's message, as far as HTTP is concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) struct ClientMessage {
 impl ClientMessage {
     /// Reads a message of a client. Returns `None` if the text is not a message.
     pub(crate) fn read(line: &[u8], tools: &ToolHeaders) -> Option<Self> {
-        let mut scanner = Scanner::new(DEEPEST);
+        let mut scanner = Scanner::new(MAX_DEPTH);
         let root = scanner.scan(line, LoneSurrogate::Replace).ok()?.document.root();
         if root.kind() == ValueKind::Array {
             let envelopes = root.items().filter_map(|item| Envelope::read(item).ok());
@@ -135,7 +135,7 @@ fn version(params: Value<'_>) -> Option<String> {
 fn headers(version: &str, method: &str, params: Option<Value<'_>>, tools: &ToolHeaders) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let mut put = |name: HeaderName, text: &str| {
-        if text.len() <= LONGEST_NAME {
+        if text.len() <= MAX_NAME {
             headers.insert(name, encoded(text));
         }
     };
@@ -175,7 +175,7 @@ pub(crate) struct AnsweredByServer {
 
 /// Reads a message of a server, or several in an array. Returns `None` if the text is not a message.
 pub(crate) fn heard(text: &[u8]) -> Option<AnsweredByServer> {
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     let root = scanner.scan(text, LoneSurrogate::Replace).ok()?.document.root();
     let mut heard = AnsweredByServer::default();
     let mut take = |value: Value<'_>| {
@@ -203,7 +203,7 @@ pub(crate) fn heard(text: &[u8]) -> Option<AnsweredByServer> {
 
 /// Returns the error in a server's answer, as JSON, whatever the answer's id is.
 pub(crate) fn error_of(text: &[u8]) -> Option<String> {
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     let root = scanner.scan(text, LoneSurrogate::Replace).ok()?.document.root();
     let error = root.member("error")?;
     let code = error.member("code")?;
@@ -213,7 +213,7 @@ pub(crate) fn error_of(text: &[u8]) -> Option<String> {
 
 /// Returns whether a server refused a request because its headers and its body differ.
 pub(crate) fn is_header_mismatch(text: &[u8]) -> bool {
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     let root = scanner
         .scan(text, LoneSurrogate::Replace)
         .ok()
@@ -224,7 +224,7 @@ pub(crate) fn is_header_mismatch(text: &[u8]) -> bool {
 
 /// Returns the revision that the server names in its answer to `initialize`.
 pub(crate) fn agreed(answer: &[u8]) -> Option<String> {
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     let root = scanner.scan(answer, LoneSurrogate::Replace).ok()?.document.root();
     let version = root.member("result")?.member("protocolVersion")?.string()?;
     Some(version.into_owned())
@@ -232,7 +232,7 @@ pub(crate) fn agreed(answer: &[u8]) -> Option<String> {
 
 /// Returns the capabilities of a server for which it announces `listChanged`.
 pub(crate) fn tells_changes(answer: &[u8]) -> Vec<String> {
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     let scan = scanner.scan(answer, LoneSurrogate::Replace).ok();
     let capabilities = scan.and_then(|scan| scan.document.root().member("result")?.member("capabilities"));
     let told = |name: &&str| {

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use hyper::header::{HeaderName, HeaderValue};
-use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value, ValueKind};
+use mcpmon_protocol::decode::json::{LoneSurrogate, MAX_DEPTH, Scanner, Value, ValueKind};
 
 use super::outline::encoded;
 
 /// Most tools with such arguments that are remembered for one server.
-const MOST_TOOLS: usize = 2000;
+const MAX_TOOLS: usize = 2000;
 /// Most such arguments of one tool.
-const MOST_ARGUMENTS: usize = 64;
+const MAX_ARGUMENTS: usize = 64;
 /// Depth in a schema to which such arguments are searched for.
-const DEEPEST_ARGUMENT: usize = 8;
+const MAX_ARGUMENT_DEPTH: usize = 8;
 /// Longest value that is sent in a header, bytes.
-const LONGEST: usize = 4096;
+const MAX_BYTES: usize = 4096;
 
 /// The arguments of each tool that are to be repeated in headers.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ struct ArgumentPlace {
 impl ToolHeaders {
     /// Adds the tools of a page of `tools/list`.
     pub(crate) fn learn(&mut self, answer: &[u8]) {
-        let mut scanner = Scanner::new(DEEPEST);
+        let mut scanner = Scanner::new(MAX_DEPTH);
         let Ok(scan) = scanner.scan(answer, LoneSurrogate::Replace) else {
             return;
         };
@@ -48,7 +48,7 @@ impl ToolHeaders {
             }
             if places.is_empty() {
                 self.0.remove(name.as_ref());
-            } else if self.0.len() < MOST_TOOLS || self.0.contains_key(name.as_ref()) {
+            } else if self.0.len() < MAX_TOOLS || self.0.contains_key(name.as_ref()) {
                 self.0.insert(name.into_owned(), places);
             }
         }
@@ -57,7 +57,7 @@ impl ToolHeaders {
     /// Adds what `other` has learned.
     pub(crate) fn extend(&mut self, other: Self) {
         for (tool, places) in other.0 {
-            if self.0.len() < MOST_TOOLS || self.0.contains_key(&tool) {
+            if self.0.len() < MAX_TOOLS || self.0.contains_key(&tool) {
                 self.0.insert(tool, places);
             }
         }
@@ -71,7 +71,7 @@ impl ToolHeaders {
             for name in &place.path {
                 value = value.member(name)?;
             }
-            let text = written(value).filter(|text| text.len() <= LONGEST)?;
+            let text = written(value).filter(|text| text.len() <= MAX_BYTES)?;
             Some((place.header.clone(), encoded(&text)))
         };
         places.iter().filter_map(header).collect()
@@ -100,7 +100,7 @@ fn find(schema: Value<'_>, path: &mut Vec<String>, places: &mut Vec<ArgumentPlac
         return;
     };
     for property in properties.members() {
-        if places.len() >= MOST_ARGUMENTS || path.len() >= DEEPEST_ARGUMENT {
+        if places.len() >= MAX_ARGUMENTS || path.len() >= MAX_ARGUMENT_DEPTH {
             return;
         }
         path.push(property.name.to_owned());
@@ -132,7 +132,7 @@ mod tests {
         "none":{"type":"string","x-mcp-header":"None"}}}},{"name":"plain","inputSchema":{"type":"object"}}]}}"#;
 
     fn headers(known: &ToolHeaders, tool: &str, arguments: &str) -> Vec<String> {
-        let mut scanner = Scanner::new(DEEPEST);
+        let mut scanner = Scanner::new(MAX_DEPTH);
         let scan = scanner.scan(arguments.as_bytes(), LoneSurrogate::Refuse).unwrap();
         let headers = known.of_call(tool, scan.document.root());
         let shown = headers

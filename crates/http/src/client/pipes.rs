@@ -16,7 +16,8 @@ use tokio::{
 use super::{
     AnswerFault,
     list::{
-        HANDSHAKE, MOST_BEFORE, MOST_BYTES, MOST_ITEMS, MOST_PAGES, ServerIntroduction, introduction, refusal,
+        HANDSHAKE, MAX_BYTES, MAX_EARLIER_MESSAGES, MAX_ITEMS, MAX_PAGES, ServerIntroduction, introduction,
+        refusal,
     },
     offer::{LISTS, ListMethod, RequestAndAnswer, ServerOffer, reread},
     outline::heard,
@@ -94,14 +95,14 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
             let missing = || AnswerFault::Message(format!("the answer to {method} has no `{member}`"));
             let (count, next) = page.ok_or_else(missing)?;
             items += count;
-            if items > MOST_ITEMS {
-                return Err(AnswerFault::Endless(MOST_ITEMS, member));
+            if items > MAX_ITEMS {
+                return Err(AnswerFault::Endless(MAX_ITEMS, member));
             }
             match &next {
                 None => return Ok(()),
                 // A cursor that came before would lead in a circle.
                 Some(next) if !seen.insert(next.clone()) => return Ok(()),
-                Some(_) if seen.len() >= MOST_PAGES => return Err(AnswerFault::Endless(MOST_PAGES, "pages")),
+                Some(_) if seen.len() >= MAX_PAGES => return Err(AnswerFault::Endless(MAX_PAGES, "pages")),
                 Some(_) => cursor = next,
             }
         }
@@ -140,7 +141,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
     /// Returns the answer to a request. Requests of the server are refused meanwhile: there is no client that could
     /// answer.
     async fn answer(&mut self, id: &RequestId) -> Result<Vec<u8>, AnswerFault> {
-        for _ in 0..MOST_BEFORE {
+        for _ in 0..MAX_EARLIER_MESSAGES {
             let line = self.line().await?;
             let Some(heard) = heard(&line) else { continue };
             if heard.answers.iter().flatten().any(|answered| answered == id) {
@@ -155,7 +156,10 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
                 self.send(&reply).await?;
             }
         }
-        Err(AnswerFault::Endless(MOST_BEFORE, "messages before the answer"))
+        Err(AnswerFault::Endless(
+            MAX_EARLIER_MESSAGES,
+            "messages before the answer",
+        ))
     }
 
     /// Returns the next line. The length of all lines together is limited.
@@ -172,8 +176,8 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
             line.extend_from_slice(&part[..taken]);
             self.answers.consume(taken);
             self.read += taken;
-            if self.read > MOST_BYTES {
-                return Err(AnswerFault::Endless(MOST_BYTES, "bytes"));
+            if self.read > MAX_BYTES {
+                return Err(AnswerFault::Endless(MAX_BYTES, "bytes"));
             }
             if end.is_some() {
                 return Ok(line);
@@ -250,10 +254,10 @@ mod tests {
 
     #[test]
     fn what_has_no_end_is_left() {
-        let line = "x".repeat(MOST_BYTES + 1);
+        let line = "x".repeat(MAX_BYTES + 1);
         assert!(matches!(
             listed(&[&line]),
-            Err(AnswerFault::Endless(MOST_BYTES, "bytes"))
+            Err(AnswerFault::Endless(MAX_BYTES, "bytes"))
         ));
     }
 }

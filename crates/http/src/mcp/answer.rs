@@ -7,7 +7,7 @@ use hyper::{
     http::response::Parts,
 };
 use mcpmon_protocol::filter::mcp_http::{
-    self, Flow, HttpOutput, PendingRequests, ProxyResponse, WholeResponseHead,
+    self, HttpOutput, PendingRequests, ProxyResponse, ReadState, WholeResponseHead,
 };
 
 use super::{
@@ -28,7 +28,7 @@ use crate::{
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Longest id of a session, bytes.
-const LONGEST_ID: usize = 1024;
+const MAX_ID: usize = 1024;
 
 /// The kind of response that is expected.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ async fn whole(mut hearing: Hearing, head: Parts, mut chunks: Chunks) -> Respons
             Some(Some(Err(error))) => break Some(error),
             Some(None) => break None,
         };
-        if flow == Flow::Over {
+        if flow == ReadState::Finished {
             break None;
         }
         if let Err(error) = talk.call.room().cover(&mut share, response.held()) {
@@ -223,7 +223,7 @@ fn settle(talk: &Talk, head: &mut Parts, counted: bool) -> Result<(), Problem> {
     };
     match (sent, told) {
         (None, Some(id)) if head.status.is_success() => {
-            if id.is_empty() || id.len() > LONGEST_ID {
+            if id.is_empty() || id.len() > MAX_ID {
                 return Err(call.unfit("the id of its session is empty, or too long"));
             }
             if !counted {

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Longest document, bytes.
-const LONGEST: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Fetches a document from the first place that has it.
@@ -59,7 +59,7 @@ async fn read(
         .chunks(&head.headers, body, caps.request_silence)
         .map_err(|error| call.unfit(error))?
         .within(caps.request_body);
-    let body = gather(chunks, LONGEST, call.room(), &mut Share::default())
+    let body = gather(chunks, MAX_BYTES, call.room(), &mut Share::default())
         .await
         .map_err(|error| call.unfit(error))?;
     if serde_json::from_slice::<serde_json::Value>(&body).is_err() {

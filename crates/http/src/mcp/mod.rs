@@ -22,7 +22,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use mcpmon_model::{Denial, Digest, Incident, ListKind, ServerId, ServerType, SessionId, Timestamp};
 use mcpmon_protocol::filter::mcp_http::{
-    DecodeLimits, Flow, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ResponseFault,
+    DecodeLimits, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ReadState, ResponseFault,
     UnlistedTools, WholeResponseHead,
 };
 
@@ -134,7 +134,7 @@ pub trait ServerGuard: fmt::Debug + Send + Sync {
         response: &mut HttpResponse,
         bytes: &[u8],
         out: &mut HttpOutput,
-    ) -> Flow;
+    ) -> ReadState;
 
     /// Handles the end of a response.
     fn end(

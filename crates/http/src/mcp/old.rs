@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{call::Call, problem::Problem, stream::Talk};
 
 /// Bytes of events that wait for a stream, above which no more messages are accepted.
-const MOST_ASIDE: usize = 1 << 20;
+const MAX_WAITING_BYTES: usize = 1 << 20;
 
 /// Events that mcpmon wrote for a client; they wait until its stream reads them.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ struct Waiting {
 impl Aside {
     /// Returns whether more messages may be accepted: a client that sends messages has to read the answers too.
     pub(super) fn has_room(&self) -> bool {
-        self.lock().events.len() < MOST_ASIDE
+        self.lock().events.len() < MAX_WAITING_BYTES
     }
 
     pub(super) fn put(&self, events: &[u8]) {

@@ -13,7 +13,7 @@ use hyper::{
     header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue},
 };
 use mcpmon_model::ListKind;
-use mcpmon_protocol::filter::mcp_http::{self, Flow, HttpOutput, ListOutcome, Question, UnlistedTools};
+use mcpmon_protocol::filter::mcp_http::{self, HttpOutput, ListOutcome, Question, ReadState, UnlistedTools};
 use tokio::{
     sync::watch,
     time::{error::Elapsed, timeout_at},
@@ -32,9 +32,9 @@ use crate::chunks::{Share, gather};
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Most bytes that are read of the response to an answer; it should be empty.
-const LONGEST_NOTHING: usize = 64 << 10;
+const MAX_ACKNOWLEDGEMENT: usize = 64 << 10;
 /// Most sessions of a conversation for which the proxy requests tools, or did so a moment ago.
-const MOST_SESSIONS: usize = 256;
+const MAX_SESSIONS: usize = 256;
 /// The interval of checks whether the answer came on another stream.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -82,7 +82,7 @@ impl Lists {
         match turns.get(key) {
             Some(Turn::UnderWay(told)) => Due::Wait(told.clone()),
             Some(Turn::Over(_)) => Due::Nothing,
-            None if turns.len() >= MOST_SESSIONS => Due::Nothing,
+            None if turns.len() >= MAX_SESSIONS => Due::Nothing,
             None => {
                 let (told, over) = watch::channel(());
                 turns.insert(key.clone(), Turn::UnderWay(over));
@@ -245,7 +245,7 @@ impl Asked<'_> {
             }
             let room = call.room().cover(&mut share, reading.held());
             room.map_err(|error| call.unfit(error))?;
-            if flow == Flow::Over {
+            if flow == ReadState::Finished {
                 break;
             }
         }
@@ -311,7 +311,7 @@ pub(super) async fn drain(call: &Call, response: Response<Incoming>) {
         return;
     };
     let chunks = chunks.within(call.caps().request_body);
-    if let Err(error) = gather(chunks, LONGEST_NOTHING, call.room(), &mut Share::default()).await {
+    if let Err(error) = gather(chunks, MAX_ACKNOWLEDGEMENT, call.room(), &mut Share::default()).await {
         tracing::debug!(%error, "an answer with nothing in it is left unread");
     }
 }

@@ -34,9 +34,9 @@ use crate::{
 };
 
 /// Longest name of a client (`User-Agent`), bytes.
-const LONGEST_AGENT: usize = 256;
+const MAX_AGENT: usize = 256;
 /// Most servers that are listed in the answer to an unknown one.
-const MOST_NAMED: usize = 32;
+const MAX_NAMED: usize = 32;
 
 /// The state that all requests share.
 #[derive(Debug)]
@@ -206,7 +206,7 @@ impl Proxy {
         let ids = self.settings.servers.ids();
         let mut named: Vec<String> = ids
             .iter()
-            .take(MOST_NAMED)
+            .take(MAX_NAMED)
             .map(|id| format!("`/mcp/{}`", escape(id.as_str())))
             .collect();
         if ids.len() > named.len() {
@@ -275,5 +275,5 @@ fn origin(headers: &HeaderMap) -> String {
 
 fn agent(headers: &HeaderMap) -> Option<Box<str>> {
     let agent = headers.get(USER_AGENT)?.to_str().ok()?;
-    Some(agent.chars().take(LONGEST_AGENT).collect())
+    Some(agent.chars().take(MAX_AGENT).collect())
 }

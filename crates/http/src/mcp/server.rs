@@ -19,7 +19,7 @@ use crate::{
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Most users and addresses whose new sessions are counted. The users of a host are fewer; other hosts need its token.
-const MOST_OWNERS: usize = 4096;
+const MAX_OWNERS: usize = 4096;
 
 /// A declared server.
 #[derive(Debug)]
@@ -221,8 +221,8 @@ impl Server {
             };
         }
         let count = openings.counts.get(&owner).copied().unwrap_or_default();
-        if count == 0 && openings.counts.len() >= MOST_OWNERS {
-            return Err(TooMany::Openers { most: MOST_OWNERS });
+        if count == 0 && openings.counts.len() >= MAX_OWNERS {
+            return Err(TooMany::Openers { most: MAX_OWNERS });
         }
         if count >= caps.new_sessions {
             return Err(TooMany::Opened {

@@ -301,7 +301,8 @@ pub(super) mod tests {
 
     use mcpmon_model::{Denial, Incident, Message, Verdict};
     use mcpmon_protocol::filter::mcp_http::{
-        Flow, HttpOutput, HttpResponse, Post, PostDecision, ResponseFault, UnlistedTools, WholeResponseHead,
+        HttpOutput, HttpResponse, Post, PostDecision, ReadState, ResponseFault, UnlistedTools,
+        WholeResponseHead,
     };
 
     use super::*;
@@ -333,7 +334,7 @@ pub(super) mod tests {
             response: &mut HttpResponse,
             bytes: &[u8],
             out: &mut HttpOutput,
-        ) -> Flow {
+        ) -> ReadState {
             response.push(now, session, bytes, &mut allowed, out)
         }
 

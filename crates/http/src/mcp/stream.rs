@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use mcpmon_model::Denial;
 use mcpmon_protocol::filter::mcp_http::{
-    Flow, HttpOutput, HttpResponse, HttpSession, ResponseFault, WholeResponseHead,
+    HttpOutput, HttpResponse, HttpSession, ReadState, ResponseFault, WholeResponseHead,
 };
 use tokio::{sync::OwnedMutexGuard, time::Interval};
 
@@ -43,7 +43,7 @@ impl Talk {
         response: &mut HttpResponse,
         chunk: &[u8],
         out: &mut HttpOutput,
-    ) -> Flow {
+    ) -> ReadState {
         let flow = self
             .call
             .guard()
@@ -116,7 +116,7 @@ impl Talk {
         response: &mut HttpResponse,
         seen: Option<&mut u64>,
         out: &mut HttpOutput,
-    ) -> Flow {
+    ) -> ReadState {
         let now = self.call.now();
         session.expire(now, out);
         let flow = response.expire(now, session, out);
@@ -349,8 +349,8 @@ impl Judged {
     }
 
     /// Ends the stream if the filter forwards nothing more: later bytes would be dropped.
-    fn heed(&mut self, flow: Flow, session: &mut HttpSession) {
-        if flow == Flow::Over {
+    fn heed(&mut self, flow: ReadState, session: &mut HttpSession) {
+        if flow == ReadState::Finished {
             let server = self.hearing.talk.call.server.id();
             tracing::warn!(server, "a stream of an MCP server is cut off");
             self.hearing.end(session, &mut self.out);
@@ -414,7 +414,7 @@ mod tests {
         upstream::Upstream,
     };
 
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const TIMEOUT: Duration = Duration::from_secs(10);
 
     /// Servers for tests whose server is never looked up.
     #[derive(Debug)]
@@ -489,7 +489,7 @@ mod tests {
         let part = call.admit(Kind::Stream).unwrap();
         let response = call.send(Method::GET, &call.uri, HeaderMap::new(), "").await;
         let (head, body) = response.unwrap().into_parts();
-        let chunks = call.chunks(&head.headers, body, PATIENCE).unwrap();
+        let chunks = call.chunks(&head.headers, body, TIMEOUT).unwrap();
         let place = Place::new(call);
         let talk = Talk {
             call: call.clone(),
@@ -519,7 +519,7 @@ mod tests {
         drop(held);
         let said = poll_fn(|context| stream.poll(context)).await;
         assert_eq!(said.unwrap().unwrap(), ": aside\n\n");
-        let session = timeout(PATIENCE, talk.live.session()).await;
+        let session = timeout(TIMEOUT, talk.live.session()).await;
         assert!(session.is_ok(), "it is free for others");
         drop(session);
         let said = poll_fn(|context| stream.poll(context)).await;

@@ -30,9 +30,9 @@ const HEADER: usize = 16;
 /// Bytes of `struct inet_diag_msg`.
 const ANSWER: usize = 72;
 /// Longest answer that is read, bytes: attributes follow the fixed part.
-const LONGEST: usize = 2048;
+const MAX_BYTES: usize = 2048;
 /// Longest wait for the kernel, milliseconds.
-const PATIENCE: i64 = 200;
+const TIMEOUT: i64 = 200;
 
 /// A socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn way() -> io::Result<OwnedFd> {
         SockFlag::SOCK_CLOEXEC,
         SockProtocol::NetlinkSockDiag,
     )?;
-    setsockopt(&netlink, ReceiveTimeout, &TimeVal::milliseconds(PATIENCE))?;
+    setsockopt(&netlink, ReceiveTimeout, &TimeVal::milliseconds(TIMEOUT))?;
     Ok(netlink)
 }
 
@@ -86,7 +86,7 @@ fn ask(netlink: &OwnedFd, local: SocketAddr, remote: SocketAddr) -> io::Result<O
     let kernel = NetlinkAddr::new(0, 0);
     let question = question(local, remote);
     sendto(netlink.as_raw_fd(), &question, &kernel, MsgFlags::empty())?;
-    let mut room = [0; LONGEST];
+    let mut room = [0; MAX_BYTES];
     read(receive(netlink, &mut room)?, local, remote)
 }
 

@@ -18,13 +18,13 @@ use nix::{
 };
 
 /// Most open files of one process that are examined.
-const MOST_FILES: usize = 65_536;
+const MAX_FILES: usize = 65_536;
 /// Longest `/proc/PID/stat`: a name and some fifty numbers.
-const LONGEST_STAT: usize = 2048;
+const MAX_STAT: usize = 2048;
 /// The index of the start time, counted after the name (`proc(5)`: field 22, and the name is field 2).
 const START: usize = 22 - 3;
 /// Time limit of a search.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 /// Most open files of a process that are examined on a thread that serves others: more of them take about as long as
 /// handing the search to another thread. The newest descriptors are examined first.
 const NEAR_FILES: usize = 32;
@@ -38,12 +38,12 @@ pub(super) fn of(inode: u32, uid: u32, recent: &[u32]) -> Option<ProcessId> {
     // `all` is lazy: other processes are listed only if none of `recent` has the socket.
     let pids = recent.iter().copied().chain(iter::once_with(all).flatten());
     let mut candidates = pids
-        .take_while(|_| begun.elapsed() < PATIENCE)
+        .take_while(|_| begun.elapsed() < TIMEOUT)
         .filter(|pid| may_be_of(*pid, uid));
     // The process with this number may have changed meanwhile, so the identity is read before the socket is looked for.
     candidates.find_map(|pid| {
         let process = identify(pid)?;
-        open_as(&format!("/proc/{pid}/fd"), &link, [MOST_FILES; 2], begun).map(|_| process)
+        open_as(&format!("/proc/{pid}/fd"), &link, [MAX_FILES; 2], begun).map(|_| process)
     })
 }
 
@@ -111,7 +111,7 @@ pub(super) fn identify(pid: u32) -> Option<ProcessId> {
 /// Returns the identity from an open `stat`.
 fn identity(pid: u32, mut file: File) -> Option<ProcessId> {
     // One read: the kernel generates the text anew for each read.
-    let mut text = [0; LONGEST_STAT];
+    let mut text = [0; MAX_STAT];
     let length = file.read(&mut text).ok()?;
     Some(ProcessId {
         pid,
@@ -146,7 +146,7 @@ fn may_be(owner: u32, uid: u32) -> bool {
 /// Returns the descriptor in `place` that is the socket. The numbers of descriptors counted and examined are
 /// limited.
 fn open_as(place: &str, link: &str, [counted, most]: [usize; 2], begun: Instant) -> Option<u32> {
-    let in_time = |count: usize| count % 1024 != 1023 || begun.elapsed() < PATIENCE;
+    let in_time = |count: usize| count % 1024 != 1023 || begun.elapsed() < TIMEOUT;
     let entries = fs::read_dir(place)
         .into_iter()
         .flatten()

@@ -17,7 +17,7 @@ use super::shares::QuotaOwner;
 /// Longest wait for a look-up by another task.
 const LOOK: Duration = Duration::from_secs(1);
 /// Most processes that are examined first, because they connected before.
-const MOST_RECENT: usize = 16;
+const MAX_RECENT: usize = 16;
 
 /// The identity of a peer, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -185,7 +185,7 @@ impl Peers {
         let mut recent = self.lock();
         recent.retain(|other| *other != pid);
         recent.insert(0, pid);
-        recent.truncate(MOST_RECENT);
+        recent.truncate(MAX_RECENT);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<u32>> {

@@ -19,7 +19,7 @@ use mcpmon_store::{Keeper, KeptBodies};
 use crate::{ExchangeJudge, Exchanges, HttpSettings, Peer, Provider, RequestOrigin, RunningProxy};
 
 /// Longest wait for anything that should come.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Lets everything pass except the tool `evil`, and remembers which calls were left out.
 #[derive(Debug, Default)]
@@ -158,7 +158,7 @@ impl Heard {
 
 impl Wire {
     pub(super) fn new(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self {
             stream,
@@ -198,7 +198,7 @@ impl Wire {
         self.stream.set_read_timeout(Some(pause)).unwrap();
         let mut bytes = [0; 4096];
         let read = self.stream.read(&mut bytes);
-        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        self.stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         match read {
             Ok(read) => {
                 self.buffer.extend_from_slice(&bytes[..read]);
@@ -213,7 +213,7 @@ impl Wire {
     pub(super) fn drip(&mut self, said: &[u8]) {
         let pause = Duration::from_millis(20);
         let began = Instant::now();
-        while began.elapsed() < PATIENCE && self.is_quiet(pause) && self.try_send(said) {}
+        while began.elapsed() < TIMEOUT && self.is_quiet(pause) && self.try_send(said) {}
     }
 
     /// Reads more bytes. Returns `false` at the end.
@@ -407,7 +407,7 @@ impl Scene {
     /// Returns the next request at the provider.
     pub(super) fn provider_heard(&self) -> Heard {
         self.heard
-            .recv_timeout(PATIENCE)
+            .recv_timeout(TIMEOUT)
             .expect("the provider hears something")
     }
 

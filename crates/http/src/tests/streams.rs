@@ -132,7 +132,7 @@ fn a_stream_that_falls_silent_ends() {
 
 #[test]
 fn a_client_that_does_not_read_stops_the_provider() {
-    const MOST: usize = 64 << 20;
+    const MAX_HELD_BYTES: usize = 64 << 20;
     let (tell, told) = mpsc::channel();
     let scene = Scene::new(move |_, wire| {
         wire.send(EVENTS);
@@ -140,7 +140,7 @@ fn a_client_that_does_not_read_stops_the_provider() {
         let event = event(&"x".repeat(60_000));
         let chunk = format!("{:x}\r\n{event}\r\n", event.len());
         let mut sent = 0;
-        while sent < MOST && wire.try_send(chunk.as_bytes()) {
+        while sent < MAX_HELD_BYTES && wire.try_send(chunk.as_bytes()) {
             sent += chunk.len();
         }
         tell.send(sent).unwrap();
@@ -148,7 +148,10 @@ fn a_client_that_does_not_read_stops_the_provider() {
     let mut client = scene.connect();
     client.send(post(CHAT, "", STREAMED));
     let sent = told.recv_timeout(Duration::from_secs(20)).expect("it is told");
-    assert!(sent < MOST, "the proxy took in {sent} bytes that nobody reads");
+    assert!(
+        sent < MAX_HELD_BYTES,
+        "the proxy took in {sent} bytes that nobody reads"
+    );
 }
 
 #[test]

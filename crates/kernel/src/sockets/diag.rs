@@ -17,7 +17,7 @@ use nix::sys::{
 };
 
 /// Time limit for an answer of the kernel, seconds.
-const PATIENCE: i64 = 5;
+const TIMEOUT: i64 = 5;
 /// Bytes of an answer that are read at a time; the kernel sends at most 32 KiB.
 const BUFFER: usize = 64 << 10;
 /// Most sockets that are listed for one namespace, protocol and family.
@@ -106,7 +106,7 @@ impl SocketLists {
             SockFlag::SOCK_CLOEXEC,
             SockProtocol::NetlinkSockDiag,
         )?;
-        setsockopt(&lists, sockopt::ReceiveTimeout, &TimeVal::seconds(PATIENCE))?;
+        setsockopt(&lists, sockopt::ReceiveTimeout, &TimeVal::seconds(TIMEOUT))?;
         // Connected to the kernel, so that no other sender can answer.
         nix::sys::socket::connect(lists.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
         Ok(Self(lists))

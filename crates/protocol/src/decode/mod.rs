@@ -10,14 +10,14 @@ pub mod url;
 
 use std::time::Duration;
 
-use json::DEEPEST;
+use json::MAX_DEPTH;
 
 /// The bounds of what is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
     /// Longest line, bytes without its terminator.
     pub max_line: usize,
-    /// Deepest nesting of a message; never more than [`DEEPEST`].
+    /// Deepest nesting of a message; never more than [`MAX_DEPTH`].
     pub max_depth: usize,
     /// Most messages in a batch.
     pub max_batch: usize,
@@ -31,7 +31,7 @@ impl Default for DecodeLimits {
     fn default() -> Self {
         Self {
             max_line: 16 << 20,
-            max_depth: DEEPEST,
+            max_depth: MAX_DEPTH,
             max_batch: 64,
             max_pending: 10_000,
             request_timeout: Duration::ZERO,

@@ -24,7 +24,7 @@ impl<'u> Url<'u> {
     }
 
     /// Returns whether both have the same origin: scheme, host and port.
-    pub fn is_beside(self, other: Self) -> bool {
+    pub fn has_same_origin(self, other: Self) -> bool {
         matches!((self.origin(), other.origin()), (Some(this), Some(other)) if this == other)
     }
 
@@ -77,7 +77,7 @@ impl<'u> Url<'u> {
     /// Returns the part after the authority of a URL of the same origin.
     fn rest_of(self, url: &str) -> Option<String> {
         let url = Url::read(url)?;
-        self.is_beside(url).then(|| url.rest.to_owned())
+        self.has_same_origin(url).then(|| url.rest.to_owned())
     }
 
     /// Resolves a reference that has neither scheme nor authority.
@@ -168,7 +168,7 @@ mod tests {
     #[test_case("https://a.example:1", "https://a.example:2" => false; "two ports")]
     #[test_case("https://a.example:x", "https://a.example:x" => false; "no port at all")]
     fn origins(one: &str, other: &str) -> bool {
-        Url::read(one).unwrap().is_beside(Url::read(other).unwrap())
+        Url::read(one).unwrap().has_same_origin(Url::read(other).unwrap())
     }
 
     #[test_case("ftp://a.example/"; "no web")]

@@ -11,7 +11,7 @@ use crate::decode::{
 };
 
 /// Longest cursor that is repeated.
-const LONGEST_CURSOR: usize = 64 << 10;
+const MAX_CURSOR: usize = 64 << 10;
 
 /// The outcome of a list request of mcpmon itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl OwnRequests {
                     .member("nextCursor")
                     .and_then(|cursor| cursor.text());
                 cursor
-                    .filter(|cursor| cursor.len() <= LONGEST_CURSOR)
+                    .filter(|cursor| cursor.len() <= MAX_CURSOR)
                     .map_or(ListOutcome::Failed, |cursor| {
                         ListOutcome::Page(Some(cursor.into_owned()))
                     })

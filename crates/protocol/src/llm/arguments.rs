@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use mcpmon_model::{Input, RawJson};
 
 use super::LlmFault;
-use crate::decode::json::{DEEPEST, Defect, Doubt, LoneSurrogate, Malformed, Scanner, canonical};
+use crate::decode::json::{Defect, Doubt, LoneSurrogate, MAX_DEPTH, Malformed, Scanner, canonical};
 
 /// Arguments that an API carries as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl<'t> Arguments<'t> {
     /// # Errors
     /// Returns an error as [`Self::read`] does.
     pub(super) fn json(text: &'t str) -> Result<Self, LlmFault> {
-        match Scanner::new(DEEPEST).scan(text.as_bytes(), LoneSurrogate::Replace) {
+        match Scanner::new(MAX_DEPTH).scan(text.as_bytes(), LoneSurrogate::Replace) {
             Ok(scan) if scan.doubt < Doubt::Surrogate => Ok(Self::Exact(text)),
             Ok(scan) => {
                 let canonical = canonical(scan.document);
@@ -85,7 +85,7 @@ impl<'t> Arguments<'t> {
 /// # Errors
 /// Returns an error if the text is no JSON.
 pub(super) fn spelled(text: &str) -> Result<String, LlmFault> {
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     let scan = scanner.scan(text.as_bytes(), LoneSurrogate::Replace);
     Ok(canonical(scan.map_err(unread)?.document))
 }

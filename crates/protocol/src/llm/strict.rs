@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::LlmFault;
 use crate::decode::{
     json::{
-        DEEPEST, Document, Doubt, LoneSurrogate, Malformed, Member, Scanner, TextForm, Value, ValueKind,
+        Document, Doubt, LoneSurrogate, MAX_DEPTH, Malformed, Member, Scanner, TextForm, Value, ValueKind,
         canonical, is_spelled_like,
     },
     sse::has_line_end,
@@ -30,7 +30,7 @@ fn read_within<T>(
     text: &[u8],
     look: impl FnOnce(Document<'_>, TextForm) -> T,
 ) -> Result<T, Malformed> {
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     let scan = scanner.scan(text, LoneSurrogate::Replace)?;
     if scan.doubt <= borne {
         return Ok(look(scan.document, TextForm::Exact));
@@ -39,7 +39,7 @@ fn read_within<T>(
     if says_the_same(text, anew.as_bytes()) {
         return Ok(look(scan.document, TextForm::Exact));
     }
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     let scan = scanner.scan(anew.as_bytes(), LoneSurrogate::Refuse)?;
     Ok(look(scan.document, TextForm::Ambiguous))
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::splice::Splices;
 use crate::decode::{
-    json::{DEEPEST, LoneSurrogate, Scanner, Value, canonical},
+    json::{LoneSurrogate, MAX_DEPTH, Scanner, Value, canonical},
     url::Url,
 };
 
@@ -60,7 +60,7 @@ impl Resource<'_> {
     /// Returns metadata of the server with the client's URL as the resource; `None` if there is nothing to replace,
     /// because they are of another resource, which clients are to see, or are no metadata.
     pub fn rewritten(&self, metadata: &[u8]) -> Option<String> {
-        let mut scanner = Scanner::new(DEEPEST);
+        let mut scanner = Scanner::new(MAX_DEPTH);
         let scan = scanner.scan(metadata, LoneSurrogate::Replace).ok()?;
         // Readers use either of two members of the same name.
         let text = if names(scan.document.root()) == 1 {
@@ -68,7 +68,7 @@ impl Resource<'_> {
         } else {
             canonical(scan.document)
         };
-        let mut scanner = Scanner::new(DEEPEST);
+        let mut scanner = Scanner::new(MAX_DEPTH);
         let scan = scanner.scan(text.as_bytes(), LoneSurrogate::Replace).ok()?;
         let resource = scan.document.root().member("resource")?;
         if !self.covers(&resource.string()?) {
@@ -110,7 +110,7 @@ impl Resource<'_> {
             if !parameter.name.eq_ignore_ascii_case(PARAMETER) {
                 continue;
             }
-            let url = Url::read(&parameter.value).filter(|url| url.is_beside(server));
+            let url = Url::read(&parameter.value).filter(|url| url.has_same_origin(server));
             if let Some(url) = url {
                 metadata.get_or_insert_with(|| format!("{}{}", server.base(), url.path_and_query()));
             } else if !self.has_secret {
@@ -130,7 +130,7 @@ impl Resource<'_> {
         };
         let path = resource.path().trim_end_matches('/');
         let rest = server.path().strip_prefix(path);
-        server.is_beside(resource) && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        server.has_same_origin(resource) && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }
 

@@ -65,7 +65,7 @@ mod tests {
     use test_case::test_case;
 
     use super::*;
-    use crate::decode::json::{DEEPEST, LoneSurrogate, Scanner};
+    use crate::decode::json::{LoneSurrogate, MAX_DEPTH, Scanner};
 
     #[test_case("" => r#"{ "a":1 , "b":2 ,"c":3 }"#; "nothing")]
     #[test_case("a" => r#"{ "b":2 ,"c":3 }"#; "the first")]
@@ -77,7 +77,7 @@ mod tests {
     #[test_case("abc" => "{  }"; "all")]
     fn members_are_left_out(names: &str) -> String {
         let text = r#"{ "a":1 , "b":2 ,"c":3 }"#;
-        let mut scanner = Scanner::new(DEEPEST);
+        let mut scanner = Scanner::new(MAX_DEPTH);
         let scan = scanner.scan(text.as_bytes(), LoneSurrogate::Refuse).unwrap();
         let members: Vec<_> = scan.document.root().members().collect();
         let places: Vec<_> = members

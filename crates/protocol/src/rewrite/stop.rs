@@ -22,7 +22,7 @@ const DENIED: i64 = -32_003;
 const SAMPLING_REJECTED: i64 = -1;
 
 /// Longest part of a name that is repeated in an answer, characters.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME: usize = 128;
 
 /// The replacement for a message, without the end of its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,6 +200,6 @@ fn named(what: &str, name: &str, denial: &Denial) -> String {
 /// Returns the part of a name that is repeated.
 pub(crate) fn shown(name: &str) -> &str {
     name.char_indices()
-        .nth(LONGEST_NAME)
+        .nth(MAX_NAME)
         .map_or(name, |(end, _)| &name[..end])
 }

@@ -27,7 +27,7 @@ use self::{holder::CallHolder, session::ModelSession};
 use super::{Options, Policies, files, hosted::DaemonServices};
 
 /// Most sessions that are known at a time; beyond it, the least recently used one is forgotten.
-const MOST_SESSIONS: usize = 256;
+const MAX_SESSIONS: usize = 256;
 /// The time for which an unused session is remembered.
 const IDLE: Duration = Duration::from_secs(3600);
 /// The longest time until this process's own records are visible to readers.
@@ -195,7 +195,7 @@ impl Models {
             lock(&session).used = now;
             return session;
         }
-        if sessions.len() >= MOST_SESSIONS {
+        if sessions.len() >= MAX_SESSIONS {
             // A session in use has an owner besides this map, and would miss changed policies once it is removed; so
             // unused sessions are removed first.
             let oldest = sessions

@@ -186,12 +186,12 @@ fn what_a_person_stops_is_stopped_at_once() {
 #[test]
 fn sessions_make_room_and_end() {
     let home = Home::new(ALLOWS);
-    for number in 0..=MOST_SESSIONS {
+    for number in 0..=MAX_SESSIONS {
         let now = Timestamp(NOW.0 + i64::try_from(number).unwrap());
         let session = format!("s{number}");
         drop(home.models.judge(now, None, exchange(Some(&session))));
     }
-    assert_eq!(home.models.len(), MOST_SESSIONS);
+    assert_eq!(home.models.len(), MAX_SESSIONS);
     let kept = home.models.judge(NOW, None, exchange(Some("s7")));
     let later = Timestamp(NOW.0 + 2 * i64::try_from(IDLE.as_nanos()).unwrap());
     home.models.tick(later);

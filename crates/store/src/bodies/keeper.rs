@@ -21,9 +21,9 @@ use crate::{Filter, Recorder, StoreEntry, StoreReader, StoredEvent, writer::now}
 /// Most bodies that wait to be sealed.
 const QUEUE: usize = 256;
 /// Most bytes of bodies in memory: those that are collected, and those that wait.
-const ROOM: usize = 128 << 20;
+const MAX_BYTES: usize = 128 << 20;
 /// The longest time until a body is on disk.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval at which losses are reported.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The name of this component in events.
@@ -117,7 +117,7 @@ impl Keeper {
     pub fn start(settings: &BodySettings, recorder: Recorder) -> Result<Self, KeyError> {
         let path = settings.key_file.as_deref().ok_or(KeyError::Unnamed)?;
         let key = BodyKey::at(path)?;
-        Self::with(key, settings, recorder, ROOM).map_err(KeyError::Thread)
+        Self::with(key, settings, recorder, MAX_BYTES).map_err(KeyError::Thread)
     }
 
     pub(super) fn with(
@@ -351,7 +351,7 @@ impl Sealer {
         let sealed = SealedBody::seal(&self.key, label, expires, body);
         let outcome = sealed.map_err(|error| error.to_string()).and_then(|sealed| {
             let entries = vec![StoreEntry::Body(Box::new(sealed))];
-            let kept = self.recorder.put_all(entries, PATIENCE);
+            let kept = self.recorder.put_all(entries, TIMEOUT);
             kept.map_err(|error| error.to_string())
         });
         self.room.free.fetch_add(size, Ordering::AcqRel);

@@ -16,7 +16,7 @@ use ring::aead::{CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 /// Bytes of a key.
 const LENGTH: usize = 32;
 /// Longest file that is read: a key in hexadecimal digits, with a line break.
-const LONGEST_FILE: u64 = 128;
+const MAX_FILE: u64 = 128;
 /// The prefix of the text whose digest becomes the name of a key, so that the name is not a digest of the key alone.
 const NAMING: &[u8] = b"mcpmon body key\0";
 /// Hexadecimal digits of a key's name.
@@ -113,7 +113,7 @@ pub(crate) fn secret(path: &Path) -> Result<[u8; LENGTH], KeyError> {
         return Err(fault);
     }
     let mut bytes = Vec::new();
-    file.take(LONGEST_FILE).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(MAX_FILE).read_to_end(&mut bytes).map_err(failed)?;
     decode(&bytes).ok_or_else(|| KeyError::Form(path.to_owned()))
 }
 

@@ -13,9 +13,9 @@ use super::{forgotten, names, row};
 mod tests;
 
 /// Most definitions of one server, package and user; other programs choose their names.
-const MOST_DEFINITIONS: u32 = 10_000;
+const MAX_DEFINITIONS: u32 = 10_000;
 /// Longest text that is stored, bytes; of a longer definition only the hash is stored.
-const LONGEST_TEXT: usize = 256 << 10;
+const MAX_TEXT: usize = 256 << 10;
 
 /// The margin, in nanoseconds, by which a listing may precede the stored one without counting as older: writers are
 /// late by less, and a clock may be set back by more.
@@ -117,7 +117,7 @@ pub(super) fn put(connection: &Connection, record: &DefinitionRecord) -> rusqlit
             ":last_seen": record.last_seen.0,
             ":findings": findings,
             ":hidden": record.hidden,
-            ":most": MOST_DEFINITIONS,
+            ":most": MAX_DEFINITIONS,
             ":late": is_late,
         })?;
     Ok(match (written, before) {
@@ -283,7 +283,7 @@ pub(super) fn pinned_servers(connection: &Connection, uid: u32) -> rusqlite::Res
 
 fn kept(definition: &Definition) -> &str {
     match definition.canonical.len() {
-        0..=LONGEST_TEXT => &definition.canonical,
+        0..=MAX_TEXT => &definition.canonical,
         _ => "",
     }
 }

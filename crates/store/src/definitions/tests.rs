@@ -204,7 +204,7 @@ fn one_server_has_room_for_so_many_and_what_is_there_still_changes() {
     let (_directory, mut store) = sample::store();
     store
         .write(|transaction| {
-            for number in 0..MOST_DEFINITIONS {
+            for number in 0..MAX_DEFINITIONS {
                 assert_eq!(put(transaction, &record(&number.to_string(), "x"))?, Put::News);
             }
             assert_eq!(put(transaction, &record("one more", "x"))?, Put::NoRoom);
@@ -219,7 +219,7 @@ fn one_server_has_room_for_so_many_and_what_is_there_still_changes() {
 #[test]
 fn a_text_beyond_the_limit_is_kept_by_its_hash() {
     let (_directory, store) = sample::store();
-    let long = record("read_file", &"x".repeat(LONGEST_TEXT + 1));
+    let long = record("read_file", &"x".repeat(MAX_TEXT + 1));
     put(&store.connection, &long).unwrap();
     let stored = only(&store);
     assert_eq!((stored.seen.hash, &*stored.seen.canonical), (long.seen.hash, ""));

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::*;
 use crate::{Filter, StoreReader, StoredEvent, sample};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Bench {
     _directory: tempfile::TempDir,
@@ -46,7 +46,7 @@ fn what_is_pushed_is_in_the_store_after_a_flush_in_order() {
     for pid in 2..2502 {
         recorder.push(sample::started("a", pid));
     }
-    recorder.flush(PATIENCE).unwrap();
+    recorder.flush(TIMEOUT).unwrap();
     let pids: Vec<u32> = bench
         .events()
         .iter()
@@ -182,14 +182,14 @@ fn pins_and_declarations_go_through_the_same_writer() {
         command: "https://b.example/mcp".into(),
     };
     recorder.declare(vec![declared]).unwrap();
-    recorder.flush(PATIENCE).unwrap();
+    recorder.flush(TIMEOUT).unwrap();
     assert_eq!(bench.reader().pins().unwrap(), std::slice::from_ref(&pin));
     assert_eq!(bench.reader().servers().unwrap()[0].server_id, "b");
     recorder.delete_pin_set(pin.key.clone(), 2).unwrap();
-    recorder.flush(PATIENCE).unwrap();
+    recorder.flush(TIMEOUT).unwrap();
     assert_eq!(bench.reader().pins().unwrap(), std::slice::from_ref(&pin));
     recorder.delete_pins(pin.key.server).unwrap();
-    recorder.flush(PATIENCE).unwrap();
+    recorder.flush(TIMEOUT).unwrap();
     assert_eq!(bench.reader().pins().unwrap(), []);
 }
 
@@ -206,7 +206,7 @@ fn a_locked_store_is_reported_and_what_does_not_fit_is_counted_and_told_when_it_
     bench.settings.capacity = 10;
     bench.settings.batch = 5;
     let recorder = bench.start();
-    recorder.flush(PATIENCE).unwrap();
+    recorder.flush(TIMEOUT).unwrap();
     let lock = locked(&bench.settings);
     while recorder.status().lost < 7 {
         recorder.push(sample::started("a", 2));
@@ -220,7 +220,7 @@ fn a_locked_store_is_reported_and_what_does_not_fit_is_counted_and_told_when_it_
     assert!(unsettled.to_string().contains("locked"), "{unsettled}");
 
     drop(lock);
-    recorder.flush(PATIENCE).unwrap();
+    recorder.flush(TIMEOUT).unwrap();
     let status = recorder.close();
     assert_eq!((status.lost, status.last_error), (7, None));
     // The writer may have taken a batch in between: the losses are reported in two parts then.
@@ -271,10 +271,10 @@ fn what_was_given_up_is_not_taken_for_kept() {
     let recorder = Recorder::with(destination, bench.settings.clone()).unwrap();
     let entries = || vec![StoreEntry::PolicyChanged];
     assert!(matches!(
-        recorder.put_all(entries(), PATIENCE),
+        recorder.put_all(entries(), TIMEOUT),
         Err(EntryNotStored::GivenUp(_))
     ));
-    assert_eq!(recorder.put_all(entries(), PATIENCE), Ok(()));
+    assert_eq!(recorder.put_all(entries(), TIMEOUT), Ok(()));
     drop(recorder);
 }
 
@@ -303,7 +303,7 @@ fn where_nothing_is_recorded_for_some_time_the_destination_rests() {
     let recorder = Recorder::with(Box::new(Resting(rested)), bench.settings.clone()).unwrap();
     for pid in [2, 3] {
         recorder.push(sample::started("a", pid));
-        rests.recv_timeout(PATIENCE).expect("it rests");
+        rests.recv_timeout(TIMEOUT).expect("it rests");
         let looks = bench.settings.flush_interval * 100;
         assert_eq!(rests.recv_timeout(looks), Err(RecvTimeoutError::Timeout), "once");
     }
@@ -314,7 +314,7 @@ fn where_nothing_is_recorded_for_some_time_the_destination_rests() {
 fn closing_does_not_wait_for_a_store_that_stays_locked() {
     let bench = Bench::new();
     let recorder = bench.start();
-    recorder.flush(PATIENCE).unwrap();
+    recorder.flush(TIMEOUT).unwrap();
     let lock = locked(&bench.settings);
     recorder.push(sample::started("a", 2));
     let status = recorder.close();
@@ -336,7 +336,7 @@ fn the_writer_keeps_the_store_within_its_size() {
             Direction::ServerEgress,
         ));
     }
-    recorder.flush(PATIENCE).unwrap();
+    recorder.flush(TIMEOUT).unwrap();
     drop(recorder);
     // Starting again enforces the limits at once.
     let recorder = bench.start();
@@ -406,13 +406,13 @@ fn an_event_is_the_webhooks_until_that_acknowledged_it() {
     event.severity = Severity::High;
     recorder.push(event);
     recorder.push(sample::started("a", 2));
-    recorder.flush(PATIENCE).unwrap();
+    recorder.flush(TIMEOUT).unwrap();
     assert_eq!(unposted(&bench), 1, "a process that dies now leaves it");
-    let first = posts.recv_timeout(PATIENCE).unwrap();
+    let first = posts.recv_timeout(TIMEOUT).unwrap();
     drop(recorder);
     assert_eq!(unposted(&bench), 1, "it was not taken");
     let recorder = bench.start();
-    assert_eq!(posts.recv_timeout(PATIENCE).unwrap(), first);
+    assert_eq!(posts.recv_timeout(TIMEOUT).unwrap(), first);
     drop(recorder);
     assert_eq!(unposted(&bench), 0);
 }

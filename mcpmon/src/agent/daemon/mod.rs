@@ -51,7 +51,7 @@ use super::{
     bundle::{FetchedBundle, HostBundle, WantedBundle, keep_fetched},
     control::{self, ControlRequest, DaemonAnswer, ListenError, SocketFile},
     declared::declare,
-    engine::{Degraded, Engine, EngineMessage, KERNEL_STATE, PATIENCE},
+    engine::{Degraded, Engine, EngineMessage, KERNEL_STATE, TIMEOUT},
     group,
     health::Health,
     metrics::{DaemonMetrics, Endpoint},
@@ -536,7 +536,7 @@ impl Daemon {
             self.engine.sender.send(message(reply)).await.ok()?;
             answer.await.ok()
         };
-        match tokio::time::timeout(PATIENCE, asked).await {
+        match tokio::time::timeout(TIMEOUT, asked).await {
             Ok(answer) => answer.ok_or(DaemonError::EngineEnded),
             Err(_elapsed) => Err(DaemonError::EngineStuck),
         }

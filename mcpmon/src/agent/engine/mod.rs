@@ -92,7 +92,7 @@ const MAX_HANDED: usize = 256;
 
 /// The longest time to wait for an answer of the engine. It only reads `/proc` and sends signals, so a longer time
 /// means that it is stuck; others must not wait for that.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The running thread.
 #[derive(Debug)]
@@ -198,7 +198,7 @@ impl Engine {
     /// Ends the thread, and detaches programs that are not kept. A thread that is stuck ends with the process.
     pub(crate) fn stop(self) {
         let mut sent = self.sender.try_send(EngineMessage::Stop);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.is_running() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
             if matches!(sent, Err(TrySendError::Full(_))) {

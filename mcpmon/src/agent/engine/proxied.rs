@@ -9,7 +9,7 @@ use crate::agent::runs::Group;
 
 /// Most control groups that are searched; for the oldest session beyond that, only processes that inherit the list are
 /// held to it.
-const MOST_GROUPS: usize = 256;
+const MAX_GROUPS: usize = 256;
 
 impl Core {
     /// Holds all processes of a session to its list. A process that lost its parent is found by the session's control
@@ -19,7 +19,7 @@ impl Core {
         let root = proxied.root;
         self.groups.retain(|(known, _)| known.session != proxied.session);
         if let Some(group) = group {
-            if self.groups.len() >= MOST_GROUPS {
+            if self.groups.len() >= MAX_GROUPS {
                 self.groups.remove(0);
             }
             self.groups.push((proxied.clone(), group));

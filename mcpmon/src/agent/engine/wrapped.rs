@@ -17,7 +17,7 @@ use crate::agent::host;
 
 /// The time for which a start below this program waits for the wrapper's claim. The wrapper connects while its server
 /// starts, and again when a daemon was restarted.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// Most starts that wait; beyond that the oldest is recorded at once.
 const MAX_WAITING: usize = 1024;
 /// Most ancestors whose names are recorded.
@@ -87,7 +87,7 @@ impl Core {
     /// Records the starts that a wrapper has claimed, and those that have waited long enough.
     pub(super) fn tell_waiting(&mut self, now: Instant) {
         for waiting in std::mem::take(&mut self.starts.waiting) {
-            let is_due = now.duration_since(waiting.since) >= PATIENCE;
+            let is_due = now.duration_since(waiting.since) >= TIMEOUT;
             if is_due || self.wrappers.cover(&waiting.above.processes) {
                 self.tell_settled(waiting);
             } else {

@@ -29,7 +29,7 @@ const LOOK: u16 = 500;
 /// The kernel's limit of directories and files that one user may watch.
 const KERNEL_LIMIT: &str = "/proc/sys/fs/inotify/max_user_watches";
 /// The smallest default of any kernel, for a limit that cannot be read.
-const LEAST_KERNEL_LIMIT: usize = 8192;
+const MIN_KERNEL_LIMIT: usize = 8192;
 /// Most directories and files of all servers: each takes about 1 KiB of the kernel's memory.
 const MAX_FILES: usize = 128 * 1024;
 
@@ -111,7 +111,7 @@ impl Watches {
 fn limit() -> usize {
     let told = fs::read_to_string(KERNEL_LIMIT).ok();
     let told = told.and_then(|text| text.trim().parse().ok());
-    (told.unwrap_or(LEAST_KERNEL_LIMIT) / 2).min(MAX_FILES)
+    (told.unwrap_or(MIN_KERNEL_LIMIT) / 2).min(MAX_FILES)
 }
 
 impl Drop for CountedWatch {

@@ -229,7 +229,7 @@ fn settings(loaded: &LoadedConfiguration, options: &StandaloneOptions) -> Result
         settings.token_file = None;
     }
     for provider in &mut settings.providers {
-        let is_usual = mcpmon_config::usual_provider(&provider.name).as_ref() == Some(&provider.url);
+        let is_usual = mcpmon_config::default_provider_url(&provider.name).as_ref() == Some(&provider.url);
         if let Some(url) = options.providers.get(provider.name.as_str())
             && is_usual
         {

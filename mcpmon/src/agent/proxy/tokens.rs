@@ -12,7 +12,7 @@ use mcpmon_model::{Digest, SessionId};
 /// Random bytes in a token.
 const RANDOM: usize = 24;
 /// Most tokens that are valid at a time; beyond that the oldest is removed.
-const MOST: usize = 4096;
+const MAX_TOKENS: usize = 4096;
 
 /// The tokens of sessions. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ impl Tokens {
             uid,
         };
         issued.sessions.insert(Digest::of(token.as_bytes()), issue);
-        if issued.sessions.len() > MOST {
+        if issued.sessions.len() > MAX_TOKENS {
             let oldest = issued.sessions.iter().min_by_key(|(_, issue)| issue.number);
             if let Some(oldest) = oldest.map(|(token, _)| *token) {
                 issued.sessions.remove(&oldest);
@@ -118,10 +118,10 @@ mod tests {
     #[test]
     fn the_oldest_makes_room() {
         let tokens = Tokens::default();
-        for number in 0..=MOST {
+        for number in 0..=MAX_TOKENS {
             tokens.admit(&number.to_string(), SessionId::new("s"), 1);
         }
         assert_eq!(tokens.session("0"), None);
-        assert!(tokens.session("1").is_some() && tokens.session(&MOST.to_string()).is_some());
+        assert!(tokens.session("1").is_some() && tokens.session(&MAX_TOKENS.to_string()).is_some());
     }
 }

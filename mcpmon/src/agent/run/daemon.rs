@@ -18,7 +18,7 @@ use crate::agent::{
 };
 
 /// The longest wait for an answer of the daemon, which may be about to start its proxy.
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 /// The interval at which a daemon that is gone is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 /// The longest wait at the end for the daemon to write its last records.
@@ -79,8 +79,8 @@ pub(in crate::agent) fn introduce(path: &Path, hello: &RunHello) -> Result<Daemo
 }
 
 fn converse(stream: &UnixStream, hello: &DaemonRequest) -> io::Result<RunHear> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let mut heard = exchange(stream, hello)?;
     if let RunHear::Challenge(nonce) = heard {
         heard = exchange(stream, &Say::Repeat { nonce })?;

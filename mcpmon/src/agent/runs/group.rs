@@ -11,9 +11,9 @@ use mcpmon_model::ProcessId;
 use crate::agent::{host, run::GROUP_PREFIX};
 
 /// Most processes of a group that are read.
-const MOST: usize = 4096;
+const MAX_MEMBERS: usize = 4096;
 /// Most groups that are read: an agent may make further groups below its own.
-const MOST_GROUPS: usize = 64;
+const MAX_GROUPS: usize = 64;
 
 /// A control group that a `mcpmon run` made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,15 +57,15 @@ impl Group {
                 Err(_gone) => {}
             }
             let below = fs::read_dir(&group).into_iter().flatten().flatten();
-            let room = MOST_GROUPS.saturating_sub(seen + groups.len());
+            let room = MAX_GROUPS.saturating_sub(seen + groups.len());
             groups.extend(
                 below
                     .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
                     .map(|entry| entry.path())
                     .take(room),
             );
-            if members.len() >= MOST {
-                members.truncate(MOST);
+            if members.len() >= MAX_MEMBERS {
+                members.truncate(MAX_MEMBERS);
                 break;
             }
         }

@@ -29,7 +29,7 @@ use tokio::{
 pub(crate) use self::group::Group;
 use self::protocol::{ProxyOffer, Reach, RunHear, RunHello};
 use super::{
-    engine::{EngineMessage, PATIENCE},
+    engine::{EngineMessage, TIMEOUT},
     host,
     inbox::Sender,
     proxy::Tokens,
@@ -37,8 +37,8 @@ use super::{
 };
 
 /// Most sessions at a time, of the host and of one user.
-const MOST: usize = 256;
-const MOST_OF_USER: usize = 64;
+const MAX_SESSIONS: usize = 256;
+const MAX_OF_USER: usize = 64;
 /// The longest wait for a proxy that is about to start.
 const STARTING: Duration = Duration::from_secs(3);
 
@@ -120,7 +120,7 @@ impl Runs {
             store,
             cgroups,
             connected: Mutex::default(),
-            places: Quota::of_each(MOST, MOST_OF_USER),
+            places: Quota::of_each(MAX_SESSIONS, MAX_OF_USER),
         }))
     }
 
@@ -261,7 +261,7 @@ impl Runs {
             self.0.engine.send(message).await.ok()?;
             entered.await.ok()
         };
-        let entered = timeout(PATIENCE, asked).await.ok().flatten();
+        let entered = timeout(TIMEOUT, asked).await.ok().flatten();
         entered.ok_or(RunRefusal::Engine)
     }
 

@@ -13,7 +13,7 @@ use crate::agent::{
     run::daemon::{DaemonAvailability, DaemonError, introduce},
 };
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const ADDRESS: &str = "127.0.0.1:8484";
 
 impl Runs {
@@ -117,7 +117,7 @@ impl Host {
 }
 
 fn until(mut what: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     while !what() {
         assert!(std::time::Instant::now() < deadline, "it does not come");
         thread::sleep(Duration::from_millis(5));
@@ -223,9 +223,9 @@ fn a_gateway_of_the_users_own_is_not_passed_over() {
 fn a_user_has_so_many_sessions_however_many_come_at_once() {
     let host = Host::new(Ok(()));
     let beyond = 16;
-    let start = std::sync::Barrier::new(MOST_OF_USER + beyond);
+    let start = std::sync::Barrier::new(MAX_OF_USER + beyond);
     let found: Vec<_> = thread::scope(|scope| {
-        let askers: Vec<_> = (0..MOST_OF_USER + beyond)
+        let askers: Vec<_> = (0..MAX_OF_USER + beyond)
             .map(|_| {
                 scope.spawn(|| {
                     start.wait();
@@ -245,7 +245,7 @@ fn a_user_has_so_many_sessions_however_many_come_at_once() {
     let refused = found
         .iter()
         .filter(|found| matches!(found, Err(DaemonError::Refused(cause)) if cause.contains("too many")));
-    assert_eq!((taken_in, refused.count()), (MOST_OF_USER, beyond), "{found:?}");
+    assert_eq!((taken_in, refused.count()), (MAX_OF_USER, beyond), "{found:?}");
     drop(found);
     until(|| host.runs.status().is_empty());
     until(|| host.introduce(&named("review")).is_ok());

@@ -38,7 +38,7 @@ const WHOLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Bytes of standard error that are kept: the end says why a server did not start.
 const MAX_STDERR_BYTES: usize = 4 << 10;
 /// Characters of it that are shown.
-const MAX_TOLD: usize = 300;
+const MAX_REPORTED: usize = 300;
 /// Permission bits that make a file executable.
 const EXECUTABLE: u32 = 0o111;
 /// Permission bit that lets everybody write.
@@ -456,7 +456,11 @@ async fn end_of(mut stderr: impl AsyncRead + Unpin) -> String {
     let text = String::from_utf8_lossy(&kept);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let masked = mcpmon_detect::mask::mask_text(&line);
-    let start = masked.char_indices().rev().nth(MAX_TOLD).map_or(0, |(at, _)| at);
+    let start = masked
+        .char_indices()
+        .rev()
+        .nth(MAX_REPORTED)
+        .map_or(0, |(at, _)| at);
     masked[start..].to_owned()
 }
 

@@ -18,7 +18,7 @@ use super::{
 };
 
 /// The time within which the last output of a server must reach the client and the disk.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Passes the server's standard error on, and keeps a copy.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl LogKeeper {
 
     /// Waits until the last output of a server that has ended was passed on and kept.
     pub(in crate::agent) fn finish(self) {
-        if self.done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        if self.done.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             tracing::debug!("not all of the server's standard error was read or kept");
         }
     }

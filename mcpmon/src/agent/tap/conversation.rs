@@ -24,7 +24,7 @@ const RETRY: Duration = Duration::from_secs(5);
 /// The time after a server's end at which all of its parts count as read, however much other servers write meanwhile.
 const LAST_PARTS: Duration = Duration::from_secs(2);
 /// Longest wait for an answer if the policy has no limit: the answer may have been lost.
-const LONGEST_REQUEST: Duration = Duration::from_secs(3600);
+const MAX_REQUEST: Duration = Duration::from_secs(3600);
 
 /// A server that is to be tapped.
 #[derive(Clone, Debug)]
@@ -323,7 +323,7 @@ impl JudgedConversation {
 fn limits(policy: &Policy) -> DecodeLimits {
     let limits = wrap::limits(policy.limits);
     let request_timeout = match limits.request_timeout.is_zero() {
-        true => LONGEST_REQUEST,
+        true => MAX_REQUEST,
         false => limits.request_timeout,
     };
     DecodeLimits {

@@ -14,7 +14,7 @@ use nix::{
     unistd::pipe2,
 };
 
-use crate::agent::{bridge::TOLD, certificate::mismatch};
+use crate::agent::{bridge::CERTIFICATE_DIGEST_BYTES, certificate::mismatch};
 
 /// The number of reports that are read at a time.
 const AT_ONCE: usize = 32;
@@ -49,9 +49,9 @@ impl Certificates {
 
     /// Returns the event about the reports since the last call.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<Event> {
-        let mut told = [0; TOLD * AT_ONCE];
+        let mut told = [0; CERTIFICATE_DIGEST_BYTES * AT_ONCE];
         let count = self.pipe.read(&mut told).ok()?;
-        let (lines, _) = told.get(..count)?.as_chunks::<TOLD>();
+        let (lines, _) = told.get(..count)?.as_chunks::<CERTIFICATE_DIGEST_BYTES>();
         let shown = str::from_utf8(lines.last()?).ok()?.trim_end().parse().ok()?;
         let is_news = self.latest.is_none_or(|(latest, at)| {
             let pause = if latest == shown { SAME } else { OTHER };
@@ -104,7 +104,7 @@ mod tests {
         );
         told.write_all(&line(&Digest::of(b"another")))?;
         assert!(certificates.take(Timestamp(MINUTE)).is_some());
-        told.write_all(&[b'x'; TOLD])?;
+        told.write_all(&[b'x'; CERTIFICATE_DIGEST_BYTES])?;
         assert_eq!(certificates.take(Timestamp(2 * MINUTE)), None);
         Ok(())
     }

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 /// The longest wait until a wrapper has repeated the nonce.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest line with the nonce, bytes.
 const MAX_LINE: usize = 256;
 
@@ -35,7 +35,7 @@ pub(super) async fn challenge(stream: &mut UnixStream, peer: ProcessId) -> io::R
     let mut question = serde_json::to_vec(&Hear::Challenge(nonce.clone()))?;
     question.push(b'\n');
     stream.write_all(&question).await?;
-    let (line, sender) = timeout(PATIENCE, line_of(stream)).await??;
+    let (line, sender) = timeout(TIMEOUT, line_of(stream)).await??;
     let mut wanted = serde_json::to_vec(&Say::Repeat { nonce })?;
     wanted.push(b'\n');
     if line != wanted || sender != Some(peer.pid) {

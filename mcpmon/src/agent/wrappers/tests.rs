@@ -32,7 +32,7 @@ use crate::agent::{
 };
 
 const NOW: Timestamp = Timestamp(sample::NOON);
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The parts of a daemon that wrappers use.
 struct Host {
@@ -120,12 +120,12 @@ impl Host {
     /// Ends the daemon as a kill does: its connections break.
     fn stop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(PATIENCE);
+            runtime.shutdown_timeout(TIMEOUT);
         }
     }
 
     fn events(&self, store: &str) -> Vec<StoredEvent> {
-        self.recorder.flush(PATIENCE).expect("written");
+        self.recorder.flush(TIMEOUT).expect("written");
         let reader = StoreReader::open(&self.path(store)).expect("a store");
         reader.events(&Filter::default(), 1000).expect("events")
     }
@@ -208,7 +208,7 @@ fn servers_of_a_session_hear_of_each_other_through_the_daemon() {
     assert_eq!(files.others(), [ServerId::new("weather").expect("id")]);
     weather.close(NOW);
     // The daemon notices the end of the connection some time later.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !files.others().is_empty() {
         assert!(Instant::now() < deadline, "it never left");
         std::thread::yield_now();
@@ -230,7 +230,7 @@ fn a_changed_policy_reaches_those_that_run() {
     );
     load_sources(&text).expect("it is valid");
     host.wrappers.publish(text.digest(), text);
-    host.recorder.flush(PATIENCE).expect("written");
+    host.recorder.flush(TIMEOUT).expect("written");
     judge.refresh(NOW);
     assert_eq!(judge.policy().mode, Mode::Observe);
     judge.close(NOW);
@@ -334,7 +334,7 @@ fn a_daemon_that_goes_away_is_missed_once_and_the_records_stay_with_the_user() {
 fn what_is_not_in_the_daemons_store_is_not_acknowledged() {
     let host = Host::new("version: 1\n");
     let mut judge = host.judge("files");
-    host.recorder.flush(PATIENCE).expect("written");
+    host.recorder.flush(TIMEOUT).expect("written");
     let other = rusqlite::Connection::open(host.path("daemon.db")).expect("its store");
     other.execute_batch("BEGIN IMMEDIATE").expect("nobody writes");
     assert_eq!(call(&mut judge, NOW), Verdict::Allow);
@@ -435,7 +435,7 @@ fn a_wrapper_that_left_covers_its_server_for_a_while() {
     let processes = above(child.id());
     judge.serves(NOW, launch(child.id()).process);
     judge.close(NOW);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while host.wrappers.len() > 0 {
         assert!(Instant::now() < deadline, "it never left");
         std::thread::yield_now();
@@ -523,7 +523,7 @@ fn what_was_read_before_the_second_server_came_reaches_the_daemon() {
     assert_eq!(use_tool(&mut files, clock::now(), "read_file"), Verdict::Allow);
     let mut mail = host.judge("mail");
     // The record arrives with the first batch of events.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while use_tool(&mut mail, clock::now(), "send_email") == Verdict::Allow {
         assert!(Instant::now() < deadline, "it never came");
         std::thread::yield_now();
@@ -640,7 +640,7 @@ impl Host {
 
 impl Hosted {
     fn settle(&self) {
-        self.hosting.recorder().flush(PATIENCE).expect("written");
+        self.hosting.recorder().flush(TIMEOUT).expect("written");
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The longest wait for the kernel to unload programs that have no holder any more.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Remove what stays in the kernel after the daemon; exit 1 while a daemon runs
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
     };
     let faults = releaser::let_kept_go(&pins).map_err(explain)?;
     pins.remove().map_err(explain)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while kept::is_refusing() && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(5));
     }

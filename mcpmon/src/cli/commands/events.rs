@@ -10,7 +10,7 @@ use crate::cli::{
     filters::{ListingScope, Range, parse_action, parse_severity},
     listing::{self, FOLLOW_INTERVAL, Listing},
     output, session,
-    summary::summary_beside_server,
+    summary::summary_without_server,
     table::{Column, Row, Table},
     time,
 };
@@ -94,7 +94,7 @@ fn row(event: &StoredEvent) -> Row {
             event.action.as_str().to_owned(),
             event.kind.clone(),
             event.server_id.clone().unwrap_or_default(),
-            summary_beside_server(event),
+            summary_without_server(event),
         ],
     )
 }

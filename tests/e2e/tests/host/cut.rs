@@ -36,7 +36,7 @@ fn deny(listener: &Listener) -> String {
 /// Opens a connection of this process that carried five bytes there and three back, and returns both ends.
 fn used(listener: &Listener) -> Result<(TcpStream, TcpStream)> {
     let mut stream = TcpStream::connect(listener.target())?;
-    stream.set_read_timeout(Some(wait::PATIENCE))?;
+    stream.set_read_timeout(Some(wait::TIMEOUT))?;
     let mut other = listener.accept()?;
     stream.write_all(b"hello")?;
     other.read_exact(&mut [0; 5])?;

@@ -134,7 +134,7 @@ fn ends_what_is_open(scope: impl Fn(&str) -> String) -> Result<()> {
     )?;
     let open = |bytes: &[u8]| {
         wait::until("the proxy", || Ok(TcpStream::connect(listen).ok())).and_then(|mut stream| {
-            stream.set_read_timeout(Some(wait::PATIENCE))?;
+            stream.set_read_timeout(Some(wait::TIMEOUT))?;
             stream.write_all(bytes)?;
             Ok(stream)
         })

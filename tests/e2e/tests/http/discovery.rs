@@ -16,7 +16,7 @@ const JSON: &str = "application/json";
 /// The tool that is listed last.
 const LAST: &str = "last";
 /// The memory that these lists may take beyond that of other lists, in kibibytes.
-const MOST: u64 = 64 << 10;
+const MAX_KIBIBYTES: u64 = 64 << 10;
 
 /// Returns a page of tools, each padded to `bytes` bytes with as many small values as possible, because a hostile list
 /// takes many times its size in memory once it is parsed.
@@ -101,6 +101,6 @@ fn a_long_list_takes_little_room(page: fn(usize) -> String, kind: &str) -> Resul
         assert_eq!(event["cause"], cause, "{event}");
     }
     let more = many.saturating_sub(few);
-    assert!(more < MOST, "{more} KiB more than {few} KiB");
+    assert!(more < MAX_KIBIBYTES, "{more} KiB more than {few} KiB");
     Ok(())
 }

@@ -23,7 +23,7 @@ use test_case::test_case;
 /// The token of a proxy that others can reach too. It gives access to the proxy, and must not leave it.
 const TOKEN: &str = "0123456789abcdef-of-the-path";
 /// The longest time for a client on a busy machine.
-const LONGEST: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A client of an official SDK that can log in.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ impl Sdk {
         client.arg(real.script(script)).args(line).arg(url);
         let scene = Scene::new()?;
         scene.prepare(&mut client);
-        let output = assert_cmd::Command::from_std(client).timeout(LONGEST).output()?;
+        let output = assert_cmd::Command::from_std(client).timeout(TIMEOUT).output()?;
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(
             output.status.success(),

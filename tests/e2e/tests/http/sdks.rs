@@ -17,7 +17,7 @@ use test_case::test_case;
 
 pub(crate) const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 /// The longest time for a client that waits for the server's own pauses.
-const LONGEST: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// An official SDK, in one of its major versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Sdk {
             .args([kind, url, &steps.to_string()]);
         let scene = Scene::new()?;
         scene.prepare(&mut driver);
-        let output = assert_cmd::Command::from_std(driver).timeout(LONGEST).output()?;
+        let output = assert_cmd::Command::from_std(driver).timeout(TIMEOUT).output()?;
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{self:?} failed at {url}: {errors}");
         serde_json::from_slice(&output.stdout).context("the SDK tells what it saw as JSON")
@@ -237,7 +237,7 @@ fn the_inspector_sees_the_same() -> Result<()> {
             let scene = Scene::new()?;
             scene.prepare(&mut inspector);
             let output = assert_cmd::Command::from_std(inspector)
-                .timeout(LONGEST)
+                .timeout(TIMEOUT)
                 .output()?;
             let errors = String::from_utf8_lossy(&output.stderr);
             ensure!(output.status.success(), "the inspector failed at {url}: {errors}");

@@ -7,7 +7,7 @@ use mcpmon_e2e::real::{Real, Scene};
 use serde_json::Value;
 
 /// The longest time for a run of the suite, which takes some seconds.
-const LONGEST: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// An example of the time stamp that ends a directory's name.
 const STAMP: &str = "-2026-11-22T05-52-49-549Z";
@@ -55,7 +55,7 @@ impl Suite {
         }
         scene.prepare(&mut suite);
         // The suite's exit status reports failed checks, and is not used here.
-        let run = assert_cmd::Command::from_std(suite).timeout(LONGEST).output()?;
+        let run = assert_cmd::Command::from_std(suite).timeout(TIMEOUT).output()?;
         let found = Found::read(&output, url)?;
         let said = String::from_utf8_lossy(&run.stdout);
         ensure!(

@@ -12,7 +12,7 @@ use mcpmon_e2e::{
     mcp_proxy::McpProxy,
     notes_server::{Remote, call, list},
     program,
-    wait::{self, PATIENCE},
+    wait::{self, TIMEOUT},
 };
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ impl Calling {
         let params = json!({"name": "remove", "arguments": {"path": "a"}, "_meta": {"progressToken": "p"}});
         let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).to_string();
         let mut stream = TcpStream::connect(authority)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         write!(
             stream,
             "POST /{path} HTTP/1.1\r\nhost: {authority}\r\nconnection: close\r\ncontent-type: application/json\r\n\

@@ -147,7 +147,7 @@ fn hashes(home: &Home) -> Result<Vec<String>> {
 #[test]
 fn an_interpreter_that_is_replaced_all_the_time_runs_as_the_one_that_was_hashed() -> Result<()> {
     /// The least number of starts, and the most until both shells were hashed.
-    const FEWEST: usize = 24;
+    const MIN_STARTS: usize = 24;
     const STARTS: usize = 200;
     let home = Home::new()?;
     home.configure("version: 1\nmcp: {version_pinning: {on_change: alert}}\n")?;
@@ -188,7 +188,7 @@ fn an_interpreter_that_is_replaced_all_the_time_runs_as_the_one_that_was_hashed(
         });
         let mut ran = Vec::new();
         let outcome = (|| -> Result<()> {
-            while ran.len() < FEWEST || ran.len() < STARTS && !has_hashed_all()? {
+            while ran.len() < MIN_STARTS || ran.len() < STARTS && !has_hashed_all()? {
                 let mut wrapped = Wrapped::start(&mut home.wrap(&["--server", "swapped"], &[&script])?)?;
                 wrapped.send(ASKED)?;
                 let answer = wrapped.line()?;

@@ -17,8 +17,8 @@ const DIALECTS: [Dialect; 5] = [
 ];
 
 /// The largest number of items in an answer, which fits the bounds.
-const MOST: usize = 4;
-const LONGEST: usize = 24;
+const MAX_PARTS: usize = 4;
+const MAX_LENGTH: usize = 24;
 
 /// An item of an answer.
 #[derive(Debug)]
@@ -37,10 +37,10 @@ pub fn fuzz_llm_turn(data: &[u8]) {
     let [piece, size, script @ ..] = data else {
         return;
     };
-    let (piece, size) = (usize::from(*piece) % LONGEST + 1, usize::from(*size) + 1);
+    let (piece, size) = (usize::from(*piece) % MAX_LENGTH + 1, usize::from(*size) + 1);
     let items: Vec<Item> = script
         .split(|byte| *byte == b'\n')
-        .take(MOST)
+        .take(MAX_PARTS)
         .enumerate()
         .map(|(at, line)| Item::of(at, line))
         .collect();
@@ -102,7 +102,7 @@ impl Item {
         let text: String = String::from_utf8_lossy(line)
             .chars()
             .filter(is_plain)
-            .take(LONGEST)
+            .take(MAX_LENGTH)
             .collect();
         match text.strip_prefix('!') {
             None => Self::Text(text),

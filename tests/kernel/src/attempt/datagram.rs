@@ -13,7 +13,7 @@ use nix::{
     sys::socket::{self, MsgFlags, SockaddrStorage},
 };
 
-use super::{ASIDE, MARK, Target, Trouble, WANTED, by_ring, open, peer::PATIENCE};
+use super::{ASIDE, MARK, Target, Trouble, WANTED, by_ring, open, peer::TIMEOUT};
 use crate::sys::{Operation, Polling, send_each};
 
 pub(super) fn send(target: Target<'_>, protocol: i32) -> Result<(), Trouble> {
@@ -100,7 +100,7 @@ pub(super) fn send_ping(target: Target<'_>) -> Result<(), Trouble> {
     send(WANTED_NUMBER, target.address)?;
     send(ASIDE_NUMBER, target.aside)?;
     let mut waited = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
-    if poll(&mut waited, PATIENCE).map_err(Trouble::Preparation)? == 0 {
+    if poll(&mut waited, TIMEOUT).map_err(Trouble::Preparation)? == 0 {
         return Err(Trouble::Preparation(Errno::ETIMEDOUT));
     }
     let mut answer = [0; 8];

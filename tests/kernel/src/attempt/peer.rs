@@ -16,7 +16,7 @@ use nix::{
 use crate::sys::socket as open;
 
 /// Milliseconds that a packet may take to arrive, on a slow emulated machine.
-pub(super) const PATIENCE: u16 = 10_000;
+pub(super) const TIMEOUT: u16 = 10_000;
 
 /// Sockets bound to one port of every address, IPv4 included.
 #[derive(Debug)]
@@ -118,5 +118,5 @@ fn ready<'a, S: AsFd + 'a>(sockets: impl IntoIterator<Item = &'a S>) -> bool {
     let waited = sockets
         .into_iter()
         .map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN));
-    poll(&mut waited.collect::<Vec<_>>(), PATIENCE).is_ok_and(|ready| ready > 0)
+    poll(&mut waited.collect::<Vec<_>>(), TIMEOUT).is_ok_and(|ready| ready > 0)
 }

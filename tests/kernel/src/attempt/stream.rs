@@ -12,7 +12,7 @@ use nix::{
     sys::socket::{self, MsgFlags, SockaddrStorage, setsockopt, sockopt},
 };
 
-use super::{Target, Trouble, WANTED, by_ring, open, peer::PATIENCE};
+use super::{Target, Trouble, WANTED, by_ring, open, peer::TIMEOUT};
 use crate::sys::{Operation, Polling};
 
 pub(super) fn connect(target: Target<'_>, protocol: i32) -> Result<(), Trouble> {
@@ -27,7 +27,7 @@ pub(super) fn connect_without_waiting(target: Target<'_>) -> Result<(), Trouble>
         done => return done,
     }
     let mut ready = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
-    if poll(&mut ready, PATIENCE).map_err(Trouble::Call)? == 0 {
+    if poll(&mut ready, TIMEOUT).map_err(Trouble::Call)? == 0 {
         return Err(Trouble::Call(Errno::ETIMEDOUT));
     }
     match socket::getsockopt(&socket, sockopt::SocketError).map_err(Trouble::Preparation)? {

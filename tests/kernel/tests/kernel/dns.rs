@@ -20,7 +20,7 @@ const SERVER4: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 8, 53));
 const OTHER4: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 8, 54));
 const SERVER6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 /// The longest time for an answer, on a slow emulated machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const ID: u16 = 0x1234;
 
 /// Answers are seen both for connected and for unconnected sockets.
@@ -252,7 +252,7 @@ fn exchange(client: &UdpSocket, server: &UdpSocket, id: u16, name: &str, hosts: 
 
 fn bound(address: IpAddr, port: u16) -> Result<UdpSocket> {
     let socket = UdpSocket::bind((address, port)).with_context(|| format!("cannot bind {address}:{port}"))?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
     Ok(socket)
 }
 

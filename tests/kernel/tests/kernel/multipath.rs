@@ -31,7 +31,7 @@ use super::egress;
 
 const PORT: u16 = 26_200;
 /// The longest time until the kernel opens a subflow, on a slow emulated machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The time at which the rules are set.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ fn joins(lab: &mut Lab, rules: Rules, install: impl FnOnce(&mut Lab) -> Result<P
     let workload = start(lab, rules, install)?;
     let pid = workload.pid();
     let mut workload = workload;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !asked(&mut workload)? {
         ensure!(Instant::now() < deadline, "no subflow to an allowed address");
         thread::sleep(Duration::from_millis(20));
@@ -101,7 +101,7 @@ fn is_refused(
         Rules::First => workload.pid(),
         Rules::Later => 0,
     };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let refused = loop {
         let refused = refusals(lab)?;
         if !refused.is_empty() {

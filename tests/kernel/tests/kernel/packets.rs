@@ -47,11 +47,11 @@ const PORT: u16 = 26_000;
 /// The port of a client on a refused host.
 const CLIENT_PORT: u16 = 26_100;
 /// The longest time for an answer, on a slow emulated machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// The port of a file server.
 const FILE_SERVER: u16 = 2049;
 /// Milliseconds within which a mount contacts its server, on a slow emulated machine.
-const MOUNT_PATIENCE: u16 = 10_000;
+const MOUNT_TIMEOUT: u16 = 10_000;
 
 /// Returns a routing header by way of a refused host, for each type that the kernel writes. Each has: next header,
 /// length in units of eight bytes, type, segments left, and the addresses. Type 4 (segment routing) has before the
@@ -264,8 +264,8 @@ pub(crate) fn answers_to_clients(lab: &mut Lab) -> Result<()> {
             test.wait()?;
             ours.write_all(&[0])?;
             ours.read_exact(&mut [0]).context("the server does not listen")?;
-            let mut stream = TcpStream::connect_timeout(&(ALLOWED4, PORT).into(), PATIENCE)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            let mut stream = TcpStream::connect_timeout(&(ALLOWED4, PORT).into(), TIMEOUT)?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
             let mut answer = [0];
             stream.read_exact(&mut answer).context("no answer")?;
             waitpid(server, None)?;
@@ -456,11 +456,11 @@ fn mount_asks(lab: &mut Lab) -> Result<bool> {
 /// Returns whether a client connects and sends something.
 fn hears(listener: &TcpListener) -> Result<bool> {
     let mut waiting = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-    if poll(&mut waiting, MOUNT_PATIENCE)? == 0 {
+    if poll(&mut waiting, MOUNT_TIMEOUT)? == 0 {
         return Ok(false);
     }
     let (mut accepted, _) = listener.accept()?;
-    accepted.set_read_timeout(Some(Duration::from_millis(MOUNT_PATIENCE.into())))?;
+    accepted.set_read_timeout(Some(Duration::from_millis(MOUNT_TIMEOUT.into())))?;
     Ok(accepted.read(&mut [0; 4]).is_ok_and(|length| length > 0))
 }
 

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use mcpmon_policy::{OnChange, ServerPolicy};
 
 use super::{
-    super::Foreign::{self, Agentsh, Agentshield},
+    super::ImportedTool::{self, Agentsh, Agentshield},
     imported, told,
 };
 
@@ -419,7 +419,7 @@ const SHADOW: &str = r###"shadow_tool:
 "###;
 
 /// Returns the converted file, followed by the notes.
-fn shown(from: Foreign, text: &str) -> String {
+fn shown(from: ImportedTool, text: &str) -> String {
     let (imported, _) = imported(from, text);
     let body: Vec<_> = imported
         .text

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use test_case::test_case;
 
 use super::{
-    super::Foreign::{Agentsh, Agentshield},
+    super::ImportedTool::{Agentsh, Agentshield},
     import, imported, told,
 };
 

@@ -6,11 +6,11 @@ mod properties;
 
 use std::path::PathBuf;
 
-use super::{Foreign, ImportedPolicy, Note, NoteKind, import};
+use super::{ImportedPolicy, ImportedTool, Note, NoteKind, import};
 use crate::{LoadedConfiguration, Source, Sources, load_sources};
 
 /// Converts a file, and loads the result as a configuration.
-fn imported(from: Foreign, text: &str) -> (ImportedPolicy, LoadedConfiguration) {
+fn imported(from: ImportedTool, text: &str) -> (ImportedPolicy, LoadedConfiguration) {
     let imported = import(from, "policy.yaml", text).unwrap_or_else(|invalid| panic!("{invalid}"));
     let sources = Sources::of_parts(vec![(
         Source::File(PathBuf::from("imported.yaml")),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use super::super::{Foreign, import};
+use super::super::{ImportedTool, import};
 use crate::{Source, Sources, load_sources};
 
 /// Keys that are known at some place, and some that are not known anywhere.
@@ -110,7 +110,7 @@ fn value() -> impl Strategy<Value = String> {
     })
 }
 
-fn usable(from: Foreign, text: &str) -> Result<(), TestCaseError> {
+fn usable(from: ImportedTool, text: &str) -> Result<(), TestCaseError> {
     let imported = match import(from, "a\nname", text) {
         Ok(imported) => imported,
         // A file with only the other tool's keys at its root counts as that tool's.
@@ -134,12 +134,12 @@ proptest! {
             "sandbox: {mcp" => format!("sandbox: {{mcp: {value}}}"),
             root => format!("{root}: {value}"),
         };
-        usable(Foreign::Agentsh, &text)?;
-        usable(Foreign::Agentshield, &text)?;
+        usable(ImportedTool::Agentsh, &text)?;
+        usable(ImportedTool::Agentshield, &text)?;
     }
 
     #[test]
     fn lists_of_one_kind_can_be_used(list in proptest::sample::select(["rules", "value_limits", "resource_rules", "blocked_tools"].as_slice()), items in proptest::collection::vec(value(), 0..4)) {
-        usable(Foreign::Agentshield, &format!("{list}: [{}]", items.join(", ")))?;
+        usable(ImportedTool::Agentshield, &format!("{list}: [{}]", items.join(", ")))?;
     }
 }

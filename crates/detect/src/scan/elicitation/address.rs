@@ -9,7 +9,7 @@ use crate::normalise::skeleton::Skeleton;
 /// Bytes of the longest host with a port that is read (RFC 1035: 253 characters, each of up to four bytes).
 const MAX_AUTHORITY: usize = 1024;
 /// Shortest name of a company that another one can be taken for.
-const SHORTEST_NAME: usize = 5;
+const MIN_NAME: usize = 5;
 
 /// Hosts at which people log in.
 fn hosts() -> impl Iterator<Item = &'static str> {
@@ -103,7 +103,7 @@ fn named(host: &str) -> Option<&'static str> {
         let plain = plain
             .split_once(&format!(".{known}."))
             .is_some_and(|(_, behind)| !is_of_country(behind));
-        let is_telling = known.len() > SHORTEST_NAME + ".com".len();
+        let is_telling = known.len() > MIN_NAME + ".com".len();
         plain || is_telling && host.contains('-') && dotted.contains(&format!(".{known}."))
     };
     if !is_known && hosts().any(|known| holds(&known)) {
@@ -114,7 +114,7 @@ fn named(host: &str) -> Option<&'static str> {
     let seen = look(&Skeleton::of(&name).text);
     let is_like = |known: &str| {
         let known = known.rsplit('.').nth(1).unwrap_or(known);
-        known.len() >= SHORTEST_NAME && known != name && look(known) == seen
+        known.len() >= MIN_NAME && known != name && look(known) == seen
     };
     hosts().any(is_like).then_some(LOOKS_LIKE)
 }

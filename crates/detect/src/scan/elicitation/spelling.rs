@@ -5,7 +5,7 @@ use crate::normalise::skeleton::Skeleton;
 /// Most letters of words that, in a row, are one spaced word.
 const APART: usize = 2;
 /// Fewest letters of a spaced word.
-const FEWEST: usize = 3;
+const MIN_LETTERS: usize = 3;
 /// Most bytes of the skeleton of a text that are read: invisible characters do not count. A question is short.
 const MAX_TEXT: usize = 64 << 10;
 
@@ -128,7 +128,7 @@ fn joined(words: Vec<String>) -> Vec<String> {
         match word {
             Some(word) if word.chars().count() <= APART => run.push(word),
             word => {
-                let is_one = run.len() >= FEWEST;
+                let is_one = run.len() >= MIN_LETTERS;
                 let whole = if is_one { vec![run.concat()] } else { run.clone() };
                 joined.extend(whole);
                 run.clear();

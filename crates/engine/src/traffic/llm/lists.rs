@@ -466,7 +466,7 @@ fn detections(
     findings: &[Finding],
     against: Option<&Objection>,
 ) -> Vec<Event> {
-    let told = findings.iter().take(sieve::MAX_TOLD).map(|finding| {
+    let told = findings.iter().take(sieve::MAX_REPORTED).map(|finding| {
         let kind = EventKind::Detection {
             subject: InspectionSubject::Definition,
             tool_name: Some(cut(meant.map_or(&*item.visible, |meant| &meant.tool), MAX_TEXT).to_owned()),

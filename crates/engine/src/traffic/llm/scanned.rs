@@ -9,9 +9,9 @@ use mcpmon_detect::secrets::{Disclosure, in_text, may_hold};
 use mcpmon_model::Digest;
 
 /// Most texts, and secrets in them, of each half: when the younger half is full, it becomes the older one.
-const MOST: usize = 4096;
+const MAX_TEXTS: usize = 4096;
 /// Shortest text that is kept, bytes: a shorter one is searched as fast as it is looked up.
-const SHORTEST: usize = 128;
+const MIN_BYTES: usize = 128;
 
 /// The findings in the latest texts of one session.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct ScannedTexts {
 impl ScannedTexts {
     /// Returns the secrets in `text`, as [`in_text`] finds them.
     pub(super) fn in_text(&mut self, text: &str) -> Vec<Disclosure> {
-        if text.len() < SHORTEST {
+        if text.len() < MIN_BYTES {
             return in_text(text);
         }
         if !may_hold(text) {
@@ -42,10 +42,10 @@ impl ScannedTexts {
 
     fn keep(&mut self, digest: Digest, found: Vec<Disclosure>) {
         let size = 1 + found.len();
-        if size > MOST {
+        if size > MAX_TEXTS {
             return;
         }
-        if self.size + size > MOST {
+        if self.size + size > MAX_TEXTS {
             self.old = std::mem::take(&mut self.young);
             self.size = 0;
         }
@@ -98,10 +98,13 @@ mod tests {
     #[test]
     fn what_comes_again_stays_and_what_does_not_makes_room() {
         let mut scanned = ScannedTexts::default();
-        for number in 0..4 * MOST {
+        for number in 0..4 * MAX_TEXTS {
             drop(scanned.in_text(&text(number)));
             drop(scanned.in_text(&secret()));
-            assert!(scanned.young.len() + scanned.old.len() <= 2 * MOST, "{number}");
+            assert!(
+                scanned.young.len() + scanned.old.len() <= 2 * MAX_TEXTS,
+                "{number}"
+            );
         }
         assert!(scanned.knows(&secret()) && !scanned.knows(&text(1)));
     }
@@ -111,9 +114,12 @@ mod tests {
         let mut scanned = ScannedTexts::default();
         let digest = Digest::of(b"x");
         let found = in_text(&secret());
-        scanned.keep(digest, found.iter().cycle().take(MOST).cloned().collect());
+        scanned.keep(digest, found.iter().cycle().take(MAX_TEXTS).cloned().collect());
         assert!(scanned.young.is_empty());
-        scanned.keep(digest, found.iter().cycle().take(MOST - 1).cloned().collect());
-        assert_eq!((scanned.young.len(), scanned.size), (1, MOST));
+        scanned.keep(
+            digest,
+            found.iter().cycle().take(MAX_TEXTS - 1).cloned().collect(),
+        );
+        assert_eq!((scanned.young.len(), scanned.size), (1, MAX_TEXTS));
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Speaker<'a> {
 pub(super) struct RecordedOnce(BTreeSet<Digest>);
 
 /// Most such events that are remembered; beyond it all are forgotten, and recorded once more.
-const MAX_TOLD: usize = 1 << 14;
+const MAX_REMEMBERED: usize = 1 << 14;
 
 impl RecordedOnce {
     /// Returns whether the key `words` is new, and remembers it.
@@ -38,7 +38,7 @@ impl RecordedOnce {
             text.push_str(word);
             text.push('\0');
         }
-        if self.0.len() >= MAX_TOLD {
+        if self.0.len() >= MAX_REMEMBERED {
             self.0.clear();
         }
         self.0.insert(Digest::of(text.as_bytes()))

@@ -13,7 +13,7 @@ use mcpmon_model::ServerType;
 
 use super::{
     super::scene::{EVENTS, Heard, JSON, Wire, answer},
-    scene::{Adjusted, DONE, INITIALIZE, INITIALIZED, PATIENCE, Scene, call, event, post},
+    scene::{Adjusted, DONE, INITIALIZE, INITIALIZED, Scene, TIMEOUT, call, event, post},
 };
 
 /// A page of tools as the answer to a request; `next` is the cursor of another page.
@@ -106,7 +106,7 @@ fn a_list_that_does_not_come_is_not_waited_for_without_end() {
 fn sessions_do_not_wait_for_the_lists_of_each_other() {
     const SESSIONS: usize = 10;
     let opened = AtomicUsize::new(0);
-    let adjust = |caps: &mut Adjusted| caps.0.own_time = PATIENCE;
+    let adjust = |caps: &mut Adjusted| caps.0.own_time = TIMEOUT;
     let scene = Scene::with(ServerType::Http, adjust, move |heard, wire| {
         match heard.text().contains("initialize") {
             true => {
@@ -133,7 +133,7 @@ fn sessions_do_not_wait_for_the_lists_of_each_other() {
     for _ in 0..SESSIONS {
         assert!(scene.heard().text().contains("tools/list"));
     }
-    assert!(began.elapsed() < PATIENCE, "not one after the other");
+    assert!(began.elapsed() < TIMEOUT, "not one after the other");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn one_list_of_a_session_is_asked_for_by_all_that_wait_for_it() {
     let scene = Scene::new(move |heard, wire| {
         let body = match heard.text().contains("tools/list") {
             true => {
-                comes.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+                comes.lock().unwrap().recv_timeout(TIMEOUT).unwrap();
                 page(heard, &["cached"], None)
             }
             false => DONE.to_owned(),

@@ -7,7 +7,7 @@ use test_case::test_case;
 
 use super::{
     super::scene::{EVENTS, answer},
-    scene::{DONE, INITIALIZE, INITIALIZED, PATIENCE, READ, Scene, call, event, head, until},
+    scene::{DONE, INITIALIZE, INITIALIZED, READ, Scene, TIMEOUT, call, event, head, until},
 };
 use crate::tests::scene::{Wire, post};
 
@@ -30,7 +30,7 @@ fn server(place: &'static str) -> Scene {
             }
             wire.send(EVENTS);
             wire.chunk(format!("event: endpoint\ndata: {place}\n\n"));
-            while let Ok(event) = said.lock().unwrap().recv_timeout(PATIENCE) {
+            while let Ok(event) = said.lock().unwrap().recv_timeout(TIMEOUT) {
                 wire.chunk(event);
             }
         },

@@ -14,7 +14,7 @@ use mcpmon_model::{
 use mcpmon_protocol::filter::{
     Arbiter,
     mcp_http::{
-        DecodeLimits, Flow, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ResponseFault,
+        DecodeLimits, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ReadState, ResponseFault,
         UnlistedTools, WholeResponseHead,
     },
 };
@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Longest wait for anything that should come.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause between two checks of a state that no event announces.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -172,7 +172,7 @@ impl ServerGuard for Judging {
         response: &mut HttpResponse,
         bytes: &[u8],
         out: &mut HttpOutput,
-    ) -> Flow {
+    ) -> ReadState {
         let flow = response.push(now, session, bytes, &mut JudgingArbiter(self), out);
         self.tell_incidents(now, out);
         flow
@@ -358,7 +358,7 @@ impl Scene {
     pub(super) fn heard(&self) -> Heard {
         self.upstream
             .heard
-            .recv_timeout(PATIENCE)
+            .recv_timeout(TIMEOUT)
             .expect("the server hears something")
     }
 
@@ -375,7 +375,7 @@ impl Scene {
 pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "{what}");
+        assert!(began.elapsed() < TIMEOUT, "{what}");
         thread::sleep(PAUSE);
     }
 }

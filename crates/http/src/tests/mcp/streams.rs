@@ -105,7 +105,7 @@ fn a_client_that_leaves_before_the_answer_takes_its_request_along() {
     client.hang_up();
     drop(client);
     assert!(
-        told.recv_timeout(super::scene::PATIENCE).expect("in time"),
+        told.recv_timeout(super::scene::TIMEOUT).expect("in time"),
         "it is told"
     );
 }

@@ -11,7 +11,7 @@ use test_case::test_case;
 use super::{
     super::scene::{EVENTS, Heard, JSON, Wire, answer},
     scene::{
-        Adjusted, DONE, INITIALIZE, INITIALIZED, PATH, PATIENCE, READ, Scene, call, event, head, post, until,
+        Adjusted, DONE, INITIALIZE, INITIALIZED, PATH, READ, Scene, TIMEOUT, call, event, head, post, until,
     },
 };
 
@@ -48,7 +48,7 @@ fn told(message: &str) -> String {
 fn drip(wire: &mut Wire, said: &str) {
     let framed = format!("{:x}\r\n{said}\r\n", said.len());
     let began = Instant::now();
-    while began.elapsed() < PATIENCE && wire.try_send(framed.as_bytes()) {
+    while began.elapsed() < TIMEOUT && wire.try_send(framed.as_bytes()) {
         std::thread::yield_now();
     }
 }
@@ -107,12 +107,9 @@ fn a_client_that_leaves_in_the_middle_of_an_answer_leaves_nothing_behind() {
     scene.post("", INITIALIZE);
     let mut client = scene.connect();
     client.send(post(IN_SESSION, READ.replace("{}", r#"{"half":1}"#)));
-    assert!(!told.recv_timeout(PATIENCE).expect("it is read"));
+    assert!(!told.recv_timeout(TIMEOUT).expect("it is read"));
     client.hang_up();
-    assert!(
-        told.recv_timeout(PATIENCE).expect("in time"),
-        "the server is told"
-    );
+    assert!(told.recv_timeout(TIMEOUT).expect("in time"), "the server is told");
     // The id can be used for another request.
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     until("it waits no longer", || {
@@ -161,7 +158,7 @@ fn a_request_waits_no_longer_than_it_may(stalls: Stalls, expected: &str) {
     assert_eq!(heard.status(), "200");
     assert_eq!(heard.text().replace(": here\n\n", ""), expected);
     assert!(
-        heard_of.recv_timeout(PATIENCE).expect("in time"),
+        heard_of.recv_timeout(TIMEOUT).expect("in time"),
         "the server is told"
     );
 }
@@ -193,7 +190,7 @@ fn what_a_person_stops_is_answered_at_once(stalls: Stalls, is_whole: bool) {
     };
     assert_eq!(text, expected);
     assert!(
-        heard_of.recv_timeout(PATIENCE).expect("in time"),
+        heard_of.recv_timeout(TIMEOUT).expect("in time"),
         "the server is told"
     );
 }
@@ -240,7 +237,7 @@ fn a_stream_that_is_kept_open_ends_when_a_person_stops_it(server_type: ServerTyp
     let heard = String::from_utf8_lossy(&heard).replace(":\n\n", "");
     assert_eq!(heard, expected);
     assert!(
-        heard_of.recv_timeout(PATIENCE).expect("in time"),
+        heard_of.recv_timeout(TIMEOUT).expect("in time"),
         "the server is told"
     );
     let again = scene.ask(head("GET", PATH, "accept: text/event-stream\r\n"));
@@ -279,7 +276,7 @@ fn a_subscription_that_stands_is_never_late() {
         wire.send(EVENTS);
         if heard.text().contains("subscriptions/listen") {
             wire.chunk(&said.0);
-            changes.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+            changes.lock().unwrap().recv_timeout(TIMEOUT).unwrap();
             wire.chunk(&said.1);
         }
         wire.is_closed();

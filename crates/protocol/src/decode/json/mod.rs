@@ -21,7 +21,7 @@ pub use scan::{Doubt, LoneSurrogate, Scan, Scanner, TextForm};
 pub use string::quote_into;
 
 /// Deepest nesting that can be allowed: what is deeper other readers in this program refuse.
-pub const DEEPEST: usize = 128;
+pub const MAX_DEPTH: usize = 128;
 
 /// The reason why a text is not strict JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

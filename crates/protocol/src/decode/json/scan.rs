@@ -3,7 +3,7 @@
 use memchr::memmem;
 
 use super::{
-    DEEPEST, Defect, Document, Malformed,
+    Defect, Document, MAX_DEPTH, Malformed,
     members::WrittenNames,
     number,
     string::{self, LINE_ENDS},
@@ -95,10 +95,10 @@ enum Container {
 }
 
 impl Scanner {
-    /// A scanner that refuses what is nested deeper than `max_depth`, or than [`DEEPEST`].
+    /// A scanner that refuses what is nested deeper than `max_depth`, or than [`MAX_DEPTH`].
     pub fn new(max_depth: usize) -> Self {
         Self {
-            max_depth: max_depth.min(DEEPEST),
+            max_depth: max_depth.min(MAX_DEPTH),
             open: Vec::with_capacity(FEW),
             names: WrittenNames::new(),
             long: Vec::with_capacity(FEW),

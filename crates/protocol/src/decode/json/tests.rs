@@ -125,7 +125,7 @@ fn lone_surrogates_are_replaced_where_that_is_asked_for() {
 
 #[test_case(1)]
 #[test_case(64)]
-#[test_case(DEEPEST)]
+#[test_case(MAX_DEPTH)]
 fn depth_is_capped(depth: usize) {
     let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
     let mut scanner = Scanner::new(depth);
@@ -142,7 +142,7 @@ fn depth_is_capped(depth: usize) {
 
 #[test]
 fn no_configuration_goes_beyond_the_deepest() {
-    let nested = format!("{}{}", "[".repeat(DEEPEST + 1), "]".repeat(DEEPEST + 1));
+    let nested = format!("{}{}", "[".repeat(MAX_DEPTH + 1), "]".repeat(MAX_DEPTH + 1));
     let mut scanner = Scanner::new(usize::MAX);
     let refused = scanner.scan(nested.as_bytes(), LoneSurrogate::Refuse);
     assert_eq!(

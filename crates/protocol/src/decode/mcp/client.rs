@@ -9,14 +9,14 @@ use super::{
         json::Value,
         jsonrpc::{self, Envelope, Payload},
     },
-    DecodedMessage, Dialogue, ForwardEffect, InvalidMessage, LONGEST_NAME, ListPage, Manner,
+    DecodedMessage, Dialogue, ForwardEffect, InvalidMessage, ListPage, MAX_NAME, Manner,
     PendingClientRequest, Purpose, ResultShape,
     fields::{Params, meta},
     is_request, is_too_long,
 };
 
 /// Ids of other layers that are longer are not kept for the answer.
-const LONGEST_TRACE: usize = 1 << 10;
+const MAX_TRACE: usize = 1 << 10;
 
 impl Dialogue {
     pub(super) fn read_client<'a>(
@@ -32,7 +32,7 @@ impl Dialogue {
                 {
                     return Err(InvalidMessage::Refused(objection));
                 }
-                if is_too_long(id) || method.len() > LONGEST_NAME {
+                if is_too_long(id) || method.len() > MAX_NAME {
                     return Err(InvalidMessage::Refused("its id or method is too long"));
                 }
                 let reading = self.request(era, envelope, method, *params)?;
@@ -194,7 +194,7 @@ fn reading<'a>(
 }
 
 fn kept(trace: Option<&str>) -> Option<Box<str>> {
-    trace.filter(|trace| trace.len() <= LONGEST_TRACE).map(Box::from)
+    trace.filter(|trace| trace.len() <= MAX_TRACE).map(Box::from)
 }
 
 fn call<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, ClientRequestKind, Purpose), InvalidMessage> {

@@ -6,7 +6,7 @@ use mcpmon_model::{Era, Trace};
 
 use super::{
     super::json::{Value, is_spelled_like},
-    InvalidMessage, LONGEST_NAME,
+    InvalidMessage, MAX_NAME,
 };
 
 /// The `_meta` key under which a message of the stateless era gives its protocol revision.
@@ -102,7 +102,7 @@ fn named(value: Option<Value<'_>>) -> Result<Cow<'_, str>, InvalidMessage> {
     if name.contains('\0') {
         return Err(InvalidMessage::Invalid("what is asked for has a NUL in its name"));
     }
-    if name.len() > LONGEST_NAME {
+    if name.len() > MAX_NAME {
         return Err(InvalidMessage::Refused("what is asked for has too long a name"));
     }
     Ok(name)

@@ -22,10 +22,10 @@ pub use self::{
 use super::{DecodeLimits, jsonrpc::Envelope};
 
 /// Longest method, tool name, prompt name or URI of a request, bytes; it is kept until the request is answered.
-const LONGEST_NAME: usize = 8 << 10;
+const MAX_NAME: usize = 8 << 10;
 
 /// Longest id of a request, bytes.
-const LONGEST_ID: usize = 1 << 10;
+const MAX_ID: usize = 1 << 10;
 
 /// The requests of both sides so far.
 #[derive(Debug)]
@@ -284,6 +284,6 @@ fn is_request(method: &str) -> bool {
 
 fn is_too_long(id: &RequestId) -> bool {
     match id {
-        RequestId::Number(text) | RequestId::Text(text) => text.len() > LONGEST_ID,
+        RequestId::Number(text) | RequestId::Text(text) => text.len() > MAX_ID,
     }
 }

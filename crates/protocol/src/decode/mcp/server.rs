@@ -12,7 +12,7 @@ use super::{
         json::{Value, ValueKind},
         jsonrpc::{self, Envelope, EnvelopeMember, Payload},
     },
-    DecodedMessage, Dialogue, ForwardEffect, InvalidMessage, LONGEST_NAME, ListPage, Manner,
+    DecodedMessage, Dialogue, ForwardEffect, InvalidMessage, ListPage, MAX_NAME, Manner,
     PendingClientRequest, Purpose, ResultShape,
     changes::{ACKNOWLEDGED, acknowledged, announced},
     client::cancelled,
@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Most items on a page of a list; no client could use more.
-const MOST_ITEMS: usize = 1 << 16;
+const MAX_ITEMS: usize = 1 << 16;
 
 /// The members of a skill's entry.
 const SKILL: [&str; 3] = ["uri", "frontmatter", "resources"];
@@ -91,7 +91,7 @@ impl Dialogue {
         {
             return Err(InvalidMessage::Refused(objection));
         }
-        if is_too_long(id) || method.len() > LONGEST_NAME {
+        if is_too_long(id) || method.len() > MAX_NAME {
             return Err(InvalidMessage::Refused("its id or method is too long"));
         }
         // A reader that accepts another spelling would show members that were not inspected.
@@ -322,7 +322,7 @@ fn listing(result: Value<'_>, kind: ListKind, page: ListPage) -> Result<Listing<
         .ok_or(InvalidMessage::Invalid("the list is missing"))?;
     let mut items = Vec::new();
     for item in list.items() {
-        if items.len() == MOST_ITEMS {
+        if items.len() == MAX_ITEMS {
             return Err(InvalidMessage::Invalid("the list is too long"));
         }
         let [name, ..] = match kind {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 /// A task with a longer id is not remembered; its result is judged as that of an unknown call.
-const LONGEST: usize = 1 << 10;
+const MAX_BYTES: usize = 1 << 10;
 
 /// Tools of calls that became tasks, by the task's id; the oldest is forgotten for a new one.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Tasks {
 
     /// Notes that a call of `tool` became a task.
     pub fn insert(&mut self, task: &str, tool: Box<str>) {
-        if task.len() > LONGEST || self.max == 0 {
+        if task.len() > MAX_BYTES || self.max == 0 {
             return;
         }
         if self.tools.insert(task.into(), tool).is_some() {
@@ -64,9 +64,9 @@ mod tests {
     #[test]
     fn a_long_id_is_not_remembered() {
         let mut tasks = Tasks::new(2);
-        tasks.insert(&"a".repeat(LONGEST), "kept".into());
-        tasks.insert(&"a".repeat(LONGEST + 1), "not".into());
-        assert_eq!(tasks.tool(&"a".repeat(LONGEST)), Some("kept"));
-        assert_eq!(tasks.tool(&"a".repeat(LONGEST + 1)), None);
+        tasks.insert(&"a".repeat(MAX_BYTES), "kept".into());
+        tasks.insert(&"a".repeat(MAX_BYTES + 1), "not".into());
+        assert_eq!(tasks.tool(&"a".repeat(MAX_BYTES)), Some("kept"));
+        assert_eq!(tasks.tool(&"a".repeat(MAX_BYTES + 1)), None);
     }
 }

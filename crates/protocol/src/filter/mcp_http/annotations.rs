@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use mcpmon_model::RawJson;
 
-use crate::decode::json::{DEEPEST, Doubt, LoneSurrogate, Scanner, Value, ValueKind, canonical};
+use crate::decode::json::{Doubt, LoneSurrogate, MAX_DEPTH, Scanner, Value, ValueKind, canonical};
 
 /// The key that marks a property of a schema.
 const MARK: &str = "x-mcp-header";
 
 /// Most headers of one tool; of a tool with more, none is used.
-const MOST_HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 
 /// Longest definition that is searched, bytes: a schema is walked once for each of its levels.
-const LONGEST: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// An argument that is repeated in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,10 +35,10 @@ impl Annotation {
 /// follow the protocol send no headers for such a tool.
 pub(super) fn annotations(definition: RawJson<'_>) -> Vec<Annotation> {
     let text = definition.as_str();
-    if text.len() > LONGEST || !may_have(text) {
+    if text.len() > MAX_BYTES || !may_have(text) {
         return Vec::new();
     }
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     let Ok(scan) = scanner.scan(text.as_bytes(), LoneSurrogate::Replace) else {
         return Vec::new();
     };
@@ -47,7 +47,7 @@ pub(super) fn annotations(definition: RawJson<'_>) -> Vec<Annotation> {
     }
     // The mark can be written with an escape.
     let anew = canonical(scan.document);
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     match scanner.scan(anew.as_bytes(), LoneSurrogate::Refuse) {
         Ok(scan) => of_tool(scan.document.root()),
         Err(_) => Vec::new(),
@@ -139,7 +139,7 @@ impl FoundAnnotations {
         let known = self
             .annotations
             .insert(header.to_ascii_lowercase().into_boxed_str(), path);
-        self.is_broken |= known.is_some() || self.annotations.len() > MOST_HEADERS;
+        self.is_broken |= known.is_some() || self.annotations.len() > MAX_HEADERS;
     }
 }
 
@@ -208,7 +208,7 @@ mod tests {
             let properties: Vec<String> = (0..count).map(property).collect();
             format!(r#"{{"properties":{{{}}}}}"#, properties.join(","))
         };
-        assert_eq!(told(&schema(MOST_HEADERS)).split(' ').count(), MOST_HEADERS);
-        assert_eq!(told(&schema(MOST_HEADERS + 1)), "");
+        assert_eq!(told(&schema(MAX_HEADERS)).split(' ').count(), MAX_HEADERS);
+        assert_eq!(told(&schema(MAX_HEADERS + 1)), "");
     }
 }

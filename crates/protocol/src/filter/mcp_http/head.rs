@@ -25,7 +25,7 @@ const NAME: &str = "Mcp-Name";
 pub(super) const PARAM: &str = "Mcp-Param-";
 
 /// Longest revision, bytes.
-const LONGEST_VERSION: usize = 64;
+const MAX_VERSION: usize = 64;
 
 /// The first revision in which a body is one message.
 const NO_BATCHES: &str = "2025-06-18";
@@ -108,7 +108,7 @@ impl<'a> Head<'a> {
     pub fn version(&self) -> Option<&'a str> {
         match self.version {
             SingleHeader::Once(value)
-                if value.len() <= LONGEST_VERSION && value.iter().all(u8::is_ascii_graphic) =>
+                if value.len() <= MAX_VERSION && value.iter().all(u8::is_ascii_graphic) =>
             {
                 str::from_utf8(value).ok()
             }

@@ -15,10 +15,10 @@ use super::annotations::{Annotation, annotations};
 use crate::decode::mcp::Tasks;
 
 /// Most tools that are known to want headers.
-const MOST_TOOLS: usize = 1 << 10;
+const MAX_TOOLS: usize = 1 << 10;
 
 /// The largest size remembered of one tool, in bytes.
-const LONGEST: usize = 8 << 10;
+const MAX_BYTES: usize = 8 << 10;
 
 /// The knowledge that all sessions of one client with one server share. Clones share it too.
 #[derive(Clone, Debug, Default)]
@@ -86,8 +86,8 @@ impl KnowledgeState {
     fn tool(&mut self, name: &str, definition: RawJson<'_>) {
         let annotations = annotations(definition);
         let length: usize = annotations.iter().map(Annotation::len).sum();
-        let has_room = self.tools.len() < MOST_TOOLS || self.tools.contains_key(name);
-        if annotations.is_empty() || !has_room || name.len() + length > LONGEST {
+        let has_room = self.tools.len() < MAX_TOOLS || self.tools.contains_key(name);
+        if annotations.is_empty() || !has_room || name.len() + length > MAX_BYTES {
             self.tools.remove(name);
             return;
         }

@@ -30,7 +30,7 @@ pub use self::{
     output::HttpOutput,
     post::{Forward, PendingRequests, Post, PostDecision, ProxyResponse, UnlistedTools},
     question::Question,
-    response::{Flow, HttpResponse, WholeResponseHead},
+    response::{HttpResponse, ReadState, WholeResponseHead},
 };
 pub use super::own::ListOutcome;
 use super::{

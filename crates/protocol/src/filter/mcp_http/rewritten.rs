@@ -5,7 +5,7 @@ use super::{
     head::{Head, PARAM, at, header_value, last, says},
     value::decode,
 };
-use crate::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value, ValueKind, canonical};
+use crate::decode::json::{LoneSurrogate, MAX_DEPTH, Scanner, Value, ValueKind, canonical};
 
 impl Head<'_> {
     /// Returns all headers with arguments, if one of them has another value in the body `after` than in `before`; none
@@ -19,12 +19,12 @@ impl Head<'_> {
         if self.params().is_empty() {
             return Vec::new();
         }
-        let mut scanner = Scanner::new(DEEPEST);
+        let mut scanner = Scanner::new(MAX_DEPTH);
         let Ok(scan) = scanner.scan(before, LoneSurrogate::Refuse) else {
             return Vec::new();
         };
         let before = canonical(scan.document);
-        let (mut old, mut new) = (Scanner::new(DEEPEST), Scanner::new(DEEPEST));
+        let (mut old, mut new) = (Scanner::new(MAX_DEPTH), Scanner::new(MAX_DEPTH));
         let old = old.scan(before.as_bytes(), LoneSurrogate::Refuse);
         let new = new.scan(after.as_bytes(), LoneSurrogate::Refuse);
         let (Ok(old), Ok(new)) = (old, new) else {

@@ -7,11 +7,11 @@ use mcpmon_model::{Content, Digest, FromServer, ListKind, ListedItem, Listing, M
 use crate::decode::{json::Value, jsonrpc::Envelope};
 
 /// Shorter texts are read as fast as they are recognised.
-const SHORTEST: usize = 1 << 10;
+const MIN_LENGTH: usize = 1 << 10;
 /// Longer texts are not kept.
-const LONGEST: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// Longest id that is recognised. Readers of numbers do not differ about this many digits.
-const LONGEST_ID: usize = 15;
+const MAX_ID: usize = 15;
 
 /// The last list of a server, if lists are recognised.
 #[derive(Debug, Default)]
@@ -66,7 +66,10 @@ impl LastList {
 impl CachedList {
     fn of(envelope: &Envelope<'_>, listing: &Listing<'_>) -> Option<Self> {
         let text = envelope.whole.text();
-        if listing.continued || listing.more || listing.is_part || !(SHORTEST..=LONGEST).contains(&text.len())
+        if listing.continued
+            || listing.more
+            || listing.is_part
+            || !(MIN_LENGTH..=MAX_BYTES).contains(&text.len())
         {
             return None;
         }
@@ -113,10 +116,10 @@ fn plain_id(token: &[u8]) -> Option<RequestId> {
     let token = str::from_utf8(token).ok()?;
     if let Some(text) = token.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
-        return (text.len() <= 4 * LONGEST_ID && text.bytes().all(is_plain))
+        return (text.len() <= 4 * MAX_ID && text.bytes().all(is_plain))
             .then(|| RequestId::Text(text.into()));
     }
     let is_number = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_digit());
     let is_written_once = token == "0" || !token.starts_with('0');
-    (is_number && is_written_once && token.len() <= LONGEST_ID).then(|| RequestId::Number(token.into()))
+    (is_number && is_written_once && token.len() <= MAX_ID).then(|| RequestId::Number(token.into()))
 }

@@ -7,7 +7,7 @@ pub(in crate::llm) mod tools;
 use mcpmon_model::{Denial, Intent, LlmMention, Verdict};
 
 use crate::{
-    decode::json::{DEEPEST, Doubt, LoneSurrogate, Scan, Scanner, Value, canonical, quote_into},
+    decode::json::{Doubt, LoneSurrogate, MAX_DEPTH, Scan, Scanner, Value, canonical, quote_into},
     llm::{ContentJudge, LlmFault},
 };
 
@@ -29,7 +29,7 @@ pub(in crate::llm) fn too_many() -> LlmFault {
 
 /// Returns a scanner for texts of a provider.
 pub(in crate::llm) fn scanner() -> Scanner {
-    Scanner::new(DEEPEST)
+    Scanner::new(MAX_DEPTH)
 }
 
 /// Reads a text of a provider.

@@ -14,7 +14,7 @@ use mcpmon_model::ProcessId;
 use crate::agent::{host, wrap::SESSION};
 
 /// Most processes whose session is remembered; beyond that all are forgotten and looked up again.
-const MOST: usize = 1024;
+const MAX_PROCESSES: usize = 1024;
 /// Programs that run for one request only: the session is that of the process that started them.
 const TOOLS: [&str; 5] = ["curl", "http", "https", "wget", "xh"];
 /// Most bytes of a process's environment that are read.
@@ -44,7 +44,7 @@ impl Callers {
         }
         let found = self.look(process);
         let mut known = self.lock();
-        if known.len() >= MOST {
+        if known.len() >= MAX_PROCESSES {
             known.clear();
         }
         known.insert(process, found.clone());

@@ -14,7 +14,7 @@ use mcpmon_guard::HttpGuard;
 use mcpmon_http::mcp::{HeldCallState, NoAnswer, ServerGuard};
 use mcpmon_model::{Denial, Event, EventKind, Incident, Layer, ListKind, Severity, Timestamp};
 use mcpmon_protocol::filter::mcp_http::{
-    Flow, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ResponseFault, UnlistedTools,
+    HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ReadState, ResponseFault, UnlistedTools,
     WholeResponseHead,
 };
 use mcpmon_session::{OfferQueue, Policies, Session};
@@ -199,7 +199,7 @@ impl ServerGuard for ServerConversation {
         response: &mut HttpResponse,
         bytes: &[u8],
         out: &mut HttpOutput,
-    ) -> Flow {
+    ) -> ReadState {
         let size = response.held() + bytes.len();
         self.guarded(now, size, |guard| guard.push(session, response, bytes, out))
     }

@@ -30,8 +30,8 @@ use super::Tokens;
 use crate::agent::{discovery::DiscoveryTask, wrap};
 
 /// Most conversations at a time, of all users and of one.
-const MOST: usize = 1024;
-const MOST_OF_USER: usize = 256;
+const MAX_CONVERSATIONS: usize = 1024;
+const MAX_OF_USER: usize = 256;
 /// The user id for clients on other hosts.
 const ELSEWHERE: u32 = NO_USER;
 /// The time after which an unused conversation is forgotten.
@@ -237,12 +237,12 @@ impl RemoteServers {
             .keys()
             .filter(|whose| whose.identity.uid == uid)
             .count();
-        if conversations.len() < MOST && of_user < MOST_OF_USER {
+        if conversations.len() < MAX_CONVERSATIONS && of_user < MAX_OF_USER {
             return Ok(());
         }
         let oldest = conversations
             .iter()
-            .filter(|(whose, _)| of_user < MOST_OF_USER || whose.identity.uid == uid)
+            .filter(|(whose, _)| of_user < MAX_OF_USER || whose.identity.uid == uid)
             .map(|(whose, conversing)| (whose, is_held(conversing), conversing.used()))
             .filter(|(_, is_held, used)| !is_held || now.since(*used) >= IDLE)
             .min_by_key(|(_, is_held, used)| (*is_held, *used))

@@ -9,7 +9,7 @@ use mcpmon_http::{
 };
 use mcpmon_model::{Digest, ListKind};
 use mcpmon_protocol::filter::mcp_http::{
-    DecodeLimits, Flow, Forward, Head, HttpOutput, HttpResponse, HttpSession, Post, PostDecision,
+    DecodeLimits, Forward, Head, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ReadState,
     ServerKnowledge,
 };
 use mcpmon_session::Options;
@@ -19,7 +19,7 @@ use test_case::test_case;
 use super::*;
 
 const NOW: Timestamp = Timestamp(mcpmon_store::sample::NOON);
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const SERVERS: &str = "version: 1\nmcp: {servers: [{id: notes, url: 'https://notes.example/mcp?key=abc'}, {id: old, type: sse, url: 'https://old.example/sse'}, {id: files, command: files}]}\n";
 const TOOL: &str = r#"{"name":"read","description":"Reads a note","inputSchema":{"type":"object"}}"#;
 const CHANGED: &str = r#"{"name":"read","description":"Reads any note","inputSchema":{"type":"object"}}"#;
@@ -69,12 +69,7 @@ impl Home {
     }
 
     fn reader(&self) -> StoreReader {
-        self.remotes
-            .0
-            .hosting
-            .recorder()
-            .flush(PATIENCE)
-            .expect("written");
+        self.remotes.0.hosting.recorder().flush(TIMEOUT).expect("written");
         StoreReader::open(&self.directory.join("mcpmon.db")).expect("the store")
     }
 
@@ -164,7 +159,7 @@ impl Talk {
         let flow = self
             .guard
             .push(NOW, session, response, bytes.as_bytes(), &mut out);
-        assert_eq!(flow, Flow::On);
+        assert_eq!(flow, ReadState::Continue);
         self.guard.end(NOW, session, response, &mut out);
         String::from_utf8(out.to_client).expect("text")
     }
@@ -433,7 +428,7 @@ fn one_user_does_not_take_the_room_of_others() {
     let directory = directory();
     let home = Home::at(&directory, SERVERS);
     let session = |number: usize| format!("s-{number}");
-    let held: Vec<_> = (0..MOST_OF_USER)
+    let held: Vec<_> = (0..MAX_OF_USER)
         .map(|number| home.converse("notes", Some(&session(number)), 1000))
         .collect();
     let one_more = || home.asked("notes", Some("more"), Peer::at_socket(Some(1000), None));
@@ -457,7 +452,7 @@ fn one_user_does_not_take_the_room_of_others() {
     home.remotes
         .conversation(one_more())
         .expect("the oldest makes room");
-    assert_eq!(home.remotes.len(), MOST_OF_USER + 1);
+    assert_eq!(home.remotes.len(), MAX_OF_USER + 1);
 }
 
 #[test]
@@ -514,7 +509,7 @@ fn others_of_a_thread_go_on_while_one_waits_for_a_judge_at_work() {
     let busy = conversing.busy();
     let waits = runtime.spawn(async move { notes.halted(NOW) });
     runtime.spawn(async move { go.send(()) });
-    goes.recv_timeout(PATIENCE).expect("the other goes on");
+    goes.recv_timeout(TIMEOUT).expect("the other goes on");
     assert!(!waits.is_finished(), "it waits");
     drop(busy);
     assert_eq!(runtime.block_on(waits).expect("its turn came"), None);

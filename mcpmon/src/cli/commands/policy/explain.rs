@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// Elements of a list that an overview shows.
-const MOST_ELEMENTS: usize = 20;
+const MAX_ELEMENTS: usize = 20;
 /// Characters of a value in an overview.
-const MOST_VALUE: usize = 72;
+const MAX_VALUE: usize = 72;
 /// The source of a setting that is in no file.
 const DEFAULT: &str = "default";
 
@@ -171,8 +171,8 @@ fn in_list(element: &str, list: &str) -> bool {
 fn keys(key: &str, outline: &Outline) -> Vec<Key> {
     let elements = outline.elements(key);
     if !elements.is_empty() {
-        let more = elements.len().saturating_sub(MOST_ELEMENTS);
-        let mut keys: Vec<Key> = elements.into_iter().take(MOST_ELEMENTS).map(Key::of).collect();
+        let more = elements.len().saturating_sub(MAX_ELEMENTS);
+        let mut keys: Vec<Key> = elements.into_iter().take(MAX_ELEMENTS).map(Key::of).collect();
         if more > 0 {
             keys.push(Key {
                 key: key.to_owned(),
@@ -205,7 +205,7 @@ impl Key {
     }
 
     fn line(&self) -> String {
-        let mut value: String = self.value.chars().take(MOST_VALUE).collect();
+        let mut value: String = self.value.chars().take(MAX_VALUE).collect();
         if value.len() < self.value.len() {
             value.push('…');
         }

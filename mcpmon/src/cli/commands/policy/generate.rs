@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Largest policy that can be generated: the largest that would be read again, bytes.
-const LARGEST: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// From what, and where to.
 #[derive(Debug, Args)]
@@ -69,9 +69,9 @@ pub(in crate::cli) fn generate(args: &GenerateArgs, output: &mut Output<'_>) -> 
 
 /// Checks that a generated policy can be used.
 fn check(text: &str) -> Result<(), CliError> {
-    if text.len() > LARGEST {
+    if text.len() > MAX_BYTES {
         let error = anyhow::anyhow!(
-            "the policy would have {} bytes, and a configuration file has at most {LARGEST}",
+            "the policy would have {} bytes, and a configuration file has at most {MAX_BYTES}",
             text.len()
         );
         return Err(
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_policy_that_is_too_large_is_not_written() {
-        let error = check(&"#".repeat(LARGEST + 1)).expect_err("too large");
+        let error = check(&"#".repeat(MAX_BYTES + 1)).expect_err("too large");
         assert_eq!(error.kind, ErrorKind::Refused);
     }
 }

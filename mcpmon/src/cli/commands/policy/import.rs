@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use mcpmon_config::{Foreign, ImportedPolicy, Note, NoteKind, Sources, Trust};
+use mcpmon_config::{ImportedPolicy, ImportedTool, Note, NoteKind, Sources, Trust};
 use serde_json::json;
 
 use super::Outcome;
@@ -45,8 +45,8 @@ pub(super) fn import(
     err: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     let from = match args.from {
-        From::Agentsh => Foreign::Agentsh,
-        From::Agentshield => Foreign::Agentshield,
+        From::Agentsh => ImportedTool::Agentsh,
+        From::Agentshield => ImportedTool::Agentshield,
     };
     let imported = match convert(from, &args.file) {
         Ok(imported) => imported,
@@ -79,7 +79,7 @@ pub(super) fn import(
     Ok(Outcome::Valid)
 }
 
-fn convert(from: Foreign, path: &Path) -> anyhow::Result<ImportedPolicy> {
+fn convert(from: ImportedTool, path: &Path) -> anyhow::Result<ImportedPolicy> {
     let sources = Sources::read(path, Trust::Anyone)?;
     let (_, text) = sources.parts().first().context("a file has a text")?;
     Ok(mcpmon_config::import(from, &path.display().to_string(), text)?)
@@ -109,7 +109,7 @@ fn line(file: &Path, note: &Note) -> String {
 }
 
 fn as_json(
-    from: Foreign,
+    from: ImportedTool,
     file: &Path,
     output: Option<&Path>,
     imported: &ImportedPolicy,

@@ -14,7 +14,7 @@ use super::{
 use crate::cli::{CliError, summary};
 
 /// Most blocked uses and detections that a report lists; it also gives their number.
-const MOST: usize = 50;
+const MAX_LISTED: usize = 50;
 /// Most tools, connections and gaps that a report lists; a session can have any number of them.
 pub(super) const MAX_ROWS: usize = 1_000;
 
@@ -387,7 +387,7 @@ impl Report {
 
 /// Returns the blocked uses that a report lists.
 pub(super) fn shown(blocked: &[StoppedUse]) -> &[StoppedUse] {
-    &blocked[..blocked.len().min(MOST)]
+    &blocked[..blocked.len().min(MAX_LISTED)]
 }
 
 /// Orders detections by severity, then by frequency.
@@ -403,7 +403,7 @@ fn top(found: BTreeMap<(String, String, String, Severity), u64>) -> Vec<Detectio
         })
         .collect();
     top.sort_by_key(|detection| std::cmp::Reverse((detection.severity, detection.count)));
-    top.truncate(MOST);
+    top.truncate(MAX_LISTED);
     top
 }
 

@@ -14,7 +14,7 @@ use super::servers::told;
 use crate::cli::{CliError, ErrorKind, Globals, text};
 
 /// The time within which a local proxy must accept a connection.
-const CONNECT_PATIENCE: Duration = Duration::from_millis(500);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Returns the URL of the LLM proxy for clients of this host, and a warning if no proxy listens there.
 ///
@@ -41,7 +41,7 @@ pub(super) fn proxy_url(globals: &Globals) -> Result<(String, Option<String>), C
         );
         return Err(usage(error).with_hint("`mcpmon run -- AGENT` gives one session a token of its own"));
     }
-    let warning = TcpStream::connect_timeout(&listen, CONNECT_PATIENCE).is_err().then(|| {
+    let warning = TcpStream::connect_timeout(&listen, CONNECT_TIMEOUT).is_err().then(|| {
         format!(
             "warning: nothing listens at {listen}: until `mcpmon daemon` or `mcpmon proxy` runs, these clients reach no model"
         )

@@ -32,7 +32,7 @@ use crate::{
 /// The time between two looks.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Most events that are shown of a server or session.
-const MAX_TOLD: u32 = 50;
+const MAX_REPORTED: u32 = 50;
 
 /// A result of the worker.
 #[derive(Debug)]
@@ -240,7 +240,7 @@ impl Work {
 
     /// Returns the newest events, one in each line.
     fn latest(&self, filter: &Filter) -> Result<Vec<String>, CliError> {
-        let mut events = self.source.reader().events(filter, MAX_TOLD)?;
+        let mut events = self.source.reader().events(filter, MAX_REPORTED)?;
         events.sort_by_key(|event| std::cmp::Reverse((event.timestamp, event.seq)));
         let line = |event: &StoredEvent| {
             format!(
@@ -248,7 +248,7 @@ impl Work {
                 time::short(event.timestamp),
                 event.action.as_str(),
                 event.kind,
-                summary::summary_beside_server(event)
+                summary::summary_without_server(event)
             )
         };
         let heading = [String::new(), "Latest events (UTC):".to_owned()];

@@ -59,11 +59,11 @@ enum ResponseBody {
 /// The state of a response: more of it is to be read, or it is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Flow {
+pub enum ReadState {
     /// More is to be read.
-    On,
+    Continue,
     /// Nothing more is to be read; later bytes are dropped.
-    Over,
+    Finished,
 }
 
 /// The status of a response that is not a stream; known when its body is complete.
@@ -201,7 +201,7 @@ impl HttpResponse {
         chunk: &[u8],
         arbiter: &mut dyn Arbiter,
         out: &mut HttpOutput,
-    ) -> Flow {
+    ) -> ReadState {
         if let Some(flow) = self.gather(chunk, out) {
             return flow;
         }
@@ -216,29 +216,29 @@ impl HttpResponse {
 
     /// Keeps a piece of a body that is judged when it is complete; needs no session. Returns `None` for a stream, which
     /// [`Self::push`] has to read.
-    pub fn gather(&mut self, chunk: &[u8], out: &mut HttpOutput) -> Option<Flow> {
+    pub fn gather(&mut self, chunk: &[u8], out: &mut HttpOutput) -> Option<ReadState> {
         if self.fault.is_some() {
-            return Some(Flow::Over);
+            return Some(ReadState::Finished);
         }
         let (body, limit) = match &mut self.body {
             ResponseBody::Events(_) => return None,
             ResponseBody::Whole(body) => (body, self.limits.max_line),
-            ResponseBody::Text(body) => (body, text::LONGEST.min(self.limits.max_line)),
+            ResponseBody::Text(body) => (body, text::MAX_BYTES.min(self.limits.max_line)),
         };
         let kept = keep(body, chunk, limit);
         Some(self.took(kept, out))
     }
 
-    fn took(&mut self, read: Result<(), ResponseFault>, out: &mut HttpOutput) -> Flow {
+    fn took(&mut self, read: Result<(), ResponseFault>, out: &mut HttpOutput) -> ReadState {
         let Err(fault) = read else {
-            return Flow::On;
+            return ReadState::Continue;
         };
         if let ResponseFault::TooLong { limit } = fault {
             let side = Side::Server;
             out.incidents.push(Incident::TooLong { side, limit });
         }
         self.fault = Some(fault);
-        Flow::Over
+        ReadState::Finished
     }
 
     /// Ends the response, and puts into `out` what is still to be forwarded.
@@ -331,7 +331,7 @@ impl HttpResponse {
     }
 
     /// Answers the requests that have waited longer than allowed, if there is such a limit.
-    pub fn expire(&mut self, now: Timestamp, session: &mut HttpSession, out: &mut HttpOutput) -> Flow {
+    pub fn expire(&mut self, now: Timestamp, session: &mut HttpSession, out: &mut HttpOutput) -> ReadState {
         let dialogue = &mut session.reader.dialogue;
         let expired = match &self.channel {
             Channel::Legacy { .. } => dialogue.expire(now, Side::Client),
@@ -341,11 +341,11 @@ impl HttpResponse {
             }
         };
         if expired.is_empty() {
-            return Flow::On;
+            return ReadState::Continue;
         }
         if !self.is_stream {
             self.fault = Some(ResponseFault::Late);
-            return Flow::Over;
+            return ReadState::Finished;
         }
         let cause = ResponseFault::Late.to_string();
         self.waiting.asked.retain(|id| !expired.contains(id));
@@ -357,8 +357,8 @@ impl HttpResponse {
         }
         match &self.channel {
             // The stream existed for the answer only.
-            Channel::Post if self.waiting.asked.is_empty() => Flow::Over,
-            Channel::Post | Channel::Stream | Channel::Legacy { .. } => Flow::On,
+            Channel::Post if self.waiting.asked.is_empty() => ReadState::Finished,
+            Channel::Post | Channel::Stream | Channel::Legacy { .. } => ReadState::Continue,
         }
     }
 

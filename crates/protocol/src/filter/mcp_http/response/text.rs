@@ -19,7 +19,7 @@ const INTERNAL: i64 = -32_603;
 const MARKS: [&str; 2] = ["\u{feff}", "\u{ef}\u{bb}\u{bf}"];
 
 /// Longest text that is judged, bytes; no client shows more of an error.
-pub(super) const LONGEST: usize = 256 << 10;
+pub(super) const MAX_BYTES: usize = 256 << 10;
 
 /// Returns whether some reader could take a text for JSON, whatever its content type.
 pub(super) fn may_be_json(text: &[u8]) -> bool {

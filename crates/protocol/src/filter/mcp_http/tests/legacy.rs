@@ -30,7 +30,10 @@ fn clients_post_to_us() {
     assert_eq!(response.endpoint(), None);
     let first = "event: endpoint\r\ndata: /messages/?session_id=x\r\n\r\n";
     for byte in first.as_bytes().chunks(1) {
-        assert_eq!(response.push(NOW, session, byte, judge, &mut out), Flow::On);
+        assert_eq!(
+            response.push(NOW, session, byte, judge, &mut out),
+            ReadState::Continue
+        );
     }
     assert_eq!(text(&out.to_client), "event: endpoint\ndata: /mcp/a/post/1\n\n");
     assert_eq!(

@@ -90,7 +90,7 @@ fn in_the_stateless_era_whoever_listens_is_told() {
     let (session, judge) = (&mut scene.session, &mut scene.judge);
     assert_eq!(
         response.push(NOW, session, acknowledged.as_bytes(), judge, &mut out),
-        Flow::On
+        ReadState::Continue
     );
     assert_eq!(text(&out.to_client), acknowledged);
     let notice = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}"#;

@@ -80,7 +80,7 @@ impl<J: FnMut(&Message<'_>) -> Verdict> Scene<J> {
         for chunk in chunks {
             let flow = response.push(NOW, &mut self.session, chunk.as_ref(), &mut self.judge, &mut out);
             assert!(response.held() <= LIMITS.max_line);
-            if flow == Flow::Over {
+            if flow == ReadState::Finished {
                 break;
             }
         }

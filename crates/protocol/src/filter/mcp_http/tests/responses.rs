@@ -321,14 +321,14 @@ fn whoever_waits_too_long_is_told() {
     for response in [&mut json, &mut stream] {
         assert_eq!(
             response.expire(Timestamp(11), &mut scene.session, &mut out),
-            Flow::On
+            ReadState::Continue
         );
     }
     assert_eq!(text(&out.to_client), "");
     let timeout = "[mcpmon] no answer came in time";
     assert_eq!(
         stream.expire(Timestamp(12), &mut scene.session, &mut out),
-        Flow::Over,
+        ReadState::Finished,
         "nobody waits for anything on it any more"
     );
     assert_eq!(
@@ -339,7 +339,7 @@ fn whoever_waits_too_long_is_told() {
     );
     assert_eq!(
         json.expire(Timestamp(12), &mut scene.session, &mut out),
-        Flow::Over
+        ReadState::Finished
     );
     let ended = json.end(Timestamp(12), &mut scene.session, &mut scene.judge, &mut out);
     assert_eq!(

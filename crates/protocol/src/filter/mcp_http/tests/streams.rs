@@ -149,7 +149,7 @@ fn a_broken_stream_is_told_of_where_nobody_can_ask_for_the_rest() {
         let (session, judge) = (&mut scene.session, &mut scene.judge);
         assert_eq!(
             response.push(NOW, session, begin.as_bytes(), judge, &mut out),
-            Flow::On
+            ReadState::Continue
         );
         out.to_client.clear();
         let _ended = response.fail(session, &fault, &mut out);
@@ -171,7 +171,7 @@ fn nothing_of_a_stream_is_held_but_the_event_that_comes() {
     let mut push = |bytes: &str| {
         assert_eq!(
             response.push(NOW, session, bytes.as_bytes(), judge, &mut out),
-            Flow::On
+            ReadState::Continue
         );
         (std::mem::take(&mut out.to_client).len(), response.held())
     };

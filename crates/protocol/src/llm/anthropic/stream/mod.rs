@@ -21,7 +21,7 @@ use self::{
     whole::{JudgedMessage, is_tool_use},
 };
 use crate::{
-    decode::json::{DEEPEST, Doubt, LoneSurrogate, Scanner, Value, canonical},
+    decode::json::{Doubt, LoneSurrogate, MAX_DEPTH, Scanner, Value, canonical},
     llm::{
         ContentJudge, HoldLimits, LlmFault, Piece, Stream,
         anthropic::{
@@ -48,7 +48,7 @@ pub(super) struct StreamReader {
 impl StreamReader {
     pub(super) fn new(limits: HoldLimits) -> Self {
         Self {
-            scanner: Scanner::new(DEEPEST),
+            scanner: Scanner::new(MAX_DEPTH),
             content: MessageContent::new(limits),
         }
     }

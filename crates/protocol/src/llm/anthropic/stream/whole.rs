@@ -6,7 +6,7 @@ use mcpmon_model::{Input, Intent, LlmMention, Verdict};
 
 use super::{ContentJudge, LlmFault};
 use crate::{
-    decode::json::{DEEPEST, Doubt, LoneSurrogate, Scanner, Value, canonical},
+    decode::json::{Doubt, LoneSurrogate, MAX_DEPTH, Scanner, Value, canonical},
     llm::{
         anthropic::{
             decode::{Block, Call, Message},
@@ -24,7 +24,7 @@ pub(in super::super) fn whole(
     if body.trim_ascii().is_empty() {
         return Ok(None);
     }
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     let scan = scanner.scan(body, LoneSurrogate::Replace);
     let scan = scan.map_err(LlmFault::malformed)?;
     if scan.doubt < Doubt::Surrogate {
@@ -34,7 +34,7 @@ pub(in super::super) fn whole(
         return Ok(changed.map(|new| [before, new.as_bytes(), after].concat()));
     }
     let anew = canonical(scan.document);
-    let mut scanner = Scanner::new(DEEPEST);
+    let mut scanner = Scanner::new(MAX_DEPTH);
     let scan = scanner.scan(anew.as_bytes(), LoneSurrogate::Refuse);
     let root = scan.map_err(LlmFault::malformed)?.document.root();
     let changed = JudgedMessage::read(root, judge)?.changed(root);

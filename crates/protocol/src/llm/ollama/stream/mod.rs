@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use mcpmon_model::{Dialect, Input, Intent, LlmMention, RawJson, ToolName};
 
 use crate::{
-    decode::json::{DEEPEST, Document, Doubt, LoneSurrogate, Member, Scanner, TextForm, Value, quote_into},
+    decode::json::{Document, Doubt, LoneSurrogate, MAX_DEPTH, Member, Scanner, TextForm, Value, quote_into},
     llm::{
         ContentJudge, HoldLimits, LlmFault, Piece, Stream,
         blocked::{blocked_text, denial},
@@ -158,7 +158,7 @@ fn blocked_call(call: Value<'_>, judge: &mut dyn ContentJudge) -> Result<Option<
 }
 
 fn is_json(text: &str) -> bool {
-    Scanner::new(DEEPEST)
+    Scanner::new(MAX_DEPTH)
         .scan(text.as_bytes(), LoneSurrogate::Refuse)
         .is_ok_and(|scan| scan.doubt < Doubt::Surrogate)
 }

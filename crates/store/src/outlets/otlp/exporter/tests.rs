@@ -17,7 +17,7 @@ use crate::{
     sample,
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request as a collector received it: its path, and its decompressed body.
 type Heard = (String, Vec<u8>);
@@ -94,7 +94,7 @@ impl Bench {
             ..OutletSettings::default()
         };
         let recorder = Recorder::start(settings).unwrap();
-        recorder.flush(PATIENCE).unwrap();
+        recorder.flush(TIMEOUT).unwrap();
         recorder
     }
 }
@@ -109,7 +109,7 @@ fn record(recorder: &Recorder, events: impl IntoIterator<Item = mcpmon_model::Ev
     for event in events {
         recorder.push(of_now(event));
     }
-    recorder.flush(PATIENCE).unwrap();
+    recorder.flush(TIMEOUT).unwrap();
 }
 
 fn log_names(heard: &Heard) -> Vec<String> {
@@ -144,7 +144,7 @@ fn events_are_exported_once_the_collector_takes_them_and_by_the_next_process_whe
     let (endpoint, heard) = collector(vec!["503 Service Unavailable", "200 OK", "200 OK", "200 OK"]);
     let recorder = bench.start(&endpoint);
     record(&recorder, [sample::called("read_file", 1)]);
-    let hear = || heard.recv_timeout(PATIENCE).unwrap();
+    let hear = || heard.recv_timeout(TIMEOUT).unwrap();
     // The first time, the collector refuses them.
     assert_eq!(log_names(&hear()), ["mcp_tool_called"]);
     assert_eq!(
@@ -168,7 +168,7 @@ fn events_are_exported_once_the_collector_takes_them_and_by_the_next_process_whe
     assert_eq!(recorder.close().lost, 0);
     let (endpoint, heard) = collector(vec!["200 OK"; 2]);
     let recorder = bench.start(&endpoint);
-    let first = log_names(&heard.recv_timeout(PATIENCE).unwrap());
+    let first = log_names(&heard.recv_timeout(TIMEOUT).unwrap());
     assert!(first.contains(&"mcp_server_started".to_owned()), "{first:?}");
     assert!(
         !first.contains(&"mcp_tool_called".to_owned()),
@@ -279,7 +279,7 @@ fn the_resource_tells_which_bundle_is_in_force_and_whether_it_is_enforced() {
     let (endpoint, heard) = collector(vec!["200 OK"; 3]);
     let metrics = Metrics::default();
     let recorder = bench.start_with(&endpoint, Some(metrics.clone()));
-    let hear = || resource(&heard.recv_timeout(PATIENCE).unwrap());
+    let hear = || resource(&heard.recv_timeout(TIMEOUT).unwrap());
     record(&recorder, [sample::called("read_file", 1)]);
     let before = hear();
     assert!(

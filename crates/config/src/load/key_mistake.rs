@@ -3,10 +3,10 @@
 use super::KeyPath;
 
 /// Longest name of a rule, in characters.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME: usize = 128;
 
 /// A mistake in the value of a key.
-pub(crate) struct KeyFault {
+pub(crate) struct KeyMistake {
     /// The key.
     pub(crate) path: KeyPath,
     /// The mistake.
@@ -15,7 +15,7 @@ pub(crate) struct KeyFault {
     pub(crate) related: Option<KeyPath>,
 }
 
-impl KeyFault {
+impl KeyMistake {
     pub(crate) fn new(path: KeyPath, message: impl Into<String>) -> Self {
         Self {
             path,
@@ -26,15 +26,15 @@ impl KeyFault {
 }
 
 /// Checks the name of a rule: names are shown in tables, logs and terminals.
-pub(crate) fn check_name(name: &str, path: KeyPath, findings: &mut Vec<KeyFault>) {
+pub(crate) fn check_name(name: &str, path: KeyPath, mistakes: &mut Vec<KeyMistake>) {
     let message = if name.trim().is_empty() {
         "a name cannot be empty".to_owned()
-    } else if name.chars().count() > LONGEST_NAME {
-        format!("a name has at most {LONGEST_NAME} characters")
+    } else if name.chars().count() > MAX_NAME {
+        format!("a name has at most {MAX_NAME} characters")
     } else if let Some(character) = name.chars().find(|character| character.is_control()) {
         format!("a name cannot contain {character:?}")
     } else {
         return;
     };
-    findings.push(KeyFault::new(path, message));
+    mistakes.push(KeyMistake::new(path, message));
 }
