@@ -109,6 +109,10 @@ impl Bench {
         let unchanged = (0..STARTS)
             .map(|_| start(Duration::ZERO))
             .collect::<Result<Vec<_>>>()?;
+        ensure!(
+            unchanged.iter().all(|start| start.act.is_some()),
+            "an unchanged server did not act: {rung:?}, {kind:?}"
+        );
         // Each start has another change, so that the kernel refuses none because of an earlier comparison.
         let changed = (0..daemon.map_or(0, |_| STARTS))
             .map(|_| server.change().and_then(|()| start(TIME)))

@@ -2,24 +2,30 @@
 
 use std::borrow::Cow;
 
-use mcpmon_model::{Exec, is_loader};
+use mcpmon_model::{Exec, LOADER_NAMES, is_loader, is_loader_command};
 
 use crate::gated::last_component;
 
-/// An exec whose first argument is the loader that was executed: whoever starts it can write anything there, and no loader
-/// looks at it.
+/// Returns an exec whose first argument is the loader that was executed: the caller can write anything there, and no loader
+/// looks at it. The file is known by its name, or, where the kernel cut that or nothing but the process is left, by the command
+/// name that the kernel gave it.
 pub(super) fn by_file(exec: &Exec) -> Cow<'_, Exec> {
     let is_named = exec
         .argv
         .first()
         .is_none_or(|word| is_loader(last_component(word)));
-    if is_named || !is_loader(last_component(&exec.filename)) {
+    let loader = match &exec.filename {
+        filename if is_loader(last_component(filename)) => filename.as_str(),
+        _ if is_loader_command(&exec.comm) => LOADER_NAMES[0],
+        _ => return Cow::Borrowed(exec),
+    };
+    if is_named {
         return Cow::Borrowed(exec);
     }
     let mut named = exec.clone();
     for words in [&mut named.argv, &mut named.linked] {
         if let Some(first) = words.first_mut() {
-            first.clone_from(&exec.filename);
+            loader.clone_into(first);
         }
     }
     Cow::Owned(named)
@@ -32,15 +38,18 @@ mod tests {
 
     use super::*;
 
-    #[test_case("/lib64/ld-linux-x86-64.so.2", "npx ./mcp-server-time" => Some("./mcp-server-time".to_owned()); "under another name")]
-    #[test_case("/lib64/ld-linux-x86-64.so.2", "ld.so ./mcp-server-time" => Some("./mcp-server-time".to_owned()); "under another loader's")]
-    #[test_case("/usr/bin/ld.so", "/usr/bin/ld.so ./mcp-server-time" => Some("./mcp-server-time".to_owned()); "under its own")]
-    #[test_case("/o/mcp-server-time", "mcp-server-time x" => None; "no loader")]
-    #[test_case("", "npx ./mcp-server-time" => None; "nobody knows the file")]
-    #[test_case("/dev/fd/9", "ld.so ./mcp-server-time" => Some("./mcp-server-time".to_owned()); "by descriptor")]
-    fn programs(filename: &str, line: &str) -> Option<String> {
+    #[test_case("/lib64/ld-linux-x86-64.so.2", "", "npx ./mcp-server-time" => Some("./mcp-server-time".to_owned()); "under another name")]
+    #[test_case("/lib64/ld-linux-x86-64.so.2", "", "ld.so ./mcp-server-time" => Some("./mcp-server-time".to_owned()); "under another loader's")]
+    #[test_case("/usr/bin/ld.so", "ld.so", "/usr/bin/ld.so ./mcp-server-time" => Some("./mcp-server-time".to_owned()); "under its own")]
+    #[test_case("/o/mcp-server-time", "mcp-server-time", "mcp-server-time x" => None; "no loader")]
+    #[test_case("", "npx", "npx ./mcp-server-time" => None; "neither file nor command name")]
+    #[test_case("", "ld-linux-x86-64", "npx ./mcp-server-time" => Some("./mcp-server-time".to_owned()); "found in proc")]
+    #[test_case("/lib64/./././././.", "ld-linux-x86-64", "npx ./mcp-server-time" => Some("./mcp-server-time".to_owned()); "a path that the kernel cut")]
+    #[test_case("/dev/fd/9", "9", "ld.so ./mcp-server-time" => Some("./mcp-server-time".to_owned()); "by descriptor")]
+    fn programs(filename: &str, comm: &str, line: &str) -> Option<String> {
         let exec = Exec {
             filename: filename.to_owned(),
+            comm: comm.to_owned(),
             argv: line.split(' ').map(str::to_owned).collect(),
             ..Exec::default()
         };

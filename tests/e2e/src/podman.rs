@@ -4,6 +4,7 @@
 use std::{
     fs::{self, File},
     io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -35,6 +36,13 @@ const PREFIX: &str = "mcpmon-podman-";
 /// Directories of this host in which a program in a container finds its shell and libraries.
 const SYSTEM: [&str; 4] = ["/bin", "/lib", "/lib64", "/usr"];
 
+/// Returns whether a path is a directory that only this user can have filled.
+fn is_own(path: &Path) -> bool {
+    let user = nix::unistd::geteuid().as_raw();
+    fs::symlink_metadata(path)
+        .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0)
+}
+
 impl Podman {
     /// Makes an engine, and runs a container to see whether it works. Returns `None`, and says so on standard error, if
     /// it does not.
@@ -45,7 +53,10 @@ impl Podman {
         for left in fs::read_dir(PLACE)? {
             let left = left?;
             let is_engine = left.file_name().to_string_lossy().starts_with(PREFIX);
-            if is_engine && let Ok(Some(aborted)) = Self::of(left.path()) {
+            if is_engine
+                && is_own(&left.path())
+                && let Ok(Some(aborted)) = Self::of(left.path())
+            {
                 drop(aborted);
             }
         }

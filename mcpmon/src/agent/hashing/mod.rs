@@ -202,6 +202,7 @@ fn look_watching(
         if touched.is_some() && attempt < ATTEMPTS && !shared.is_stopped() {
             continue;
         }
+        let is_examined = looked.is_ok();
         let mut looked = looked.unwrap_or_else(ExaminedProcess::of_error);
         let gap = match &touched {
             Some(Touched::Code(path)) => {
@@ -216,7 +217,8 @@ fn look_watching(
         if let Some(cause) = watch.as_ref().err().cloned().or(gap) {
             told(engine, EngineMessage::Unwatched { cause });
         }
-        if let Some(watch) = began.filter(|_| job.watch == FileWatch::UntilStarted) {
+        // A process that could not be looked at says nothing about the watches of its files.
+        if let Some(watch) = began.filter(|_| is_examined && job.watch == FileWatch::UntilStarted) {
             let code = watch.is_crowded().then(|| code_of(&looked.files));
             let (instance, uid) = (job.instance, job.uid);
             told(engine, EngineMessage::Crowded { instance, uid, code });

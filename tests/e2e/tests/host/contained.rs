@@ -4,6 +4,7 @@
 use std::{
     fs,
     io::Read as _,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     process::Stdio,
 };
@@ -94,7 +95,7 @@ fn connections_of_other_containers() -> Result<()> {
 fn left_by_aborted_test() -> Result<(PathBuf, PathBuf)> {
     let name = format!("mcpmon-podman-aborted{}", std::process::id());
     let directory = Path::new("/var/tmp").join(&name);
-    fs::create_dir(&directory)?;
+    fs::DirBuilder::new().mode(0o700).create(&directory)?;
     let group = hierarchies()?.pop().context("no control groups")?.join(&name);
     fs::create_dir_all(group.join("conmon"))?;
     Ok((directory, group))

@@ -30,7 +30,7 @@ pub(super) fn plain(value: &[u8]) -> Option<&str> {
 pub fn encode(text: &str) -> String {
     let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     let is_padded = text.starts_with(' ') || text.ends_with(' ');
-    let is_marked = text.starts_with(START) && text.ends_with(END);
+    let is_marked = text.starts_with(START);
     if is_printable && !is_padded && !is_marked {
         return text.to_owned();
     }

@@ -93,7 +93,7 @@ fn sections(report: &Report) -> Vec<Section> {
     let unseen = match report.seen {
         WatchedPart::Whole => "None.",
         WatchedPart::Partly(_) => "None while a daemon watched, which was not all the time.",
-        WatchedPart::Not => "Not recorded: only the daemon sees connections, and it was not running.",
+        WatchedPart::Not => "Not recorded: only the daemon sees connections, and no trace of one is left.",
     };
     let section = |title, headers: &[&'static str], rows: Vec<Vec<String>>| Section {
         title,

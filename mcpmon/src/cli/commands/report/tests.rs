@@ -72,7 +72,7 @@ fn what_nobody_could_see_is_said_to_be_unseen() {
     let page = of(Format::Md);
     for said in [
         "| coverage | unknown: only a daemon sees servers that no wrapper started |",
-        "## Connections\n\nNot recorded: only the daemon sees connections, and it was not running.\n",
+        "## Connections\n\nNot recorded: only the daemon sees connections, and no trace of one is left.\n",
         "no daemon watched the session: connections, and servers that no wrapper started, were neither seen nor stopped",
     ] {
         assert!(page.contains(said), "{said}: {page}");

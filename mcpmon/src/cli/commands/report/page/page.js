@@ -198,7 +198,7 @@ function timeline() {
 
 function connections() {
   const rows = (report.connections ?? []).map((connection) => [text(connection.remote), word(connection.action), String(connection.count)]);
-  const empty = report.connections === null ? "Not recorded: only the daemon sees connections, and it was not running." : "None.";
+  const empty = report.connections === null ? "Not recorded: only the daemon sees connections, and no trace of one is left." : "None.";
   section("Connections", table(["remote", "verdict", "count"], rows, empty), ...left(rows, report.connections_count));
 }
 
