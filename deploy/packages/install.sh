@@ -135,12 +135,12 @@ discard() {
     done
 }
 
-# Whether the service is there, and a package's, or runs the program of another prefix.
 # The unit may name the program by a link that was its prefix's name.
 program_of_unit() {
     sed -n 's,^ExecStart=\([^ ]*\) .*,\1,p' "$root$unit" | head -n 1
 }
 
+# Whether the service is there, and a package's, or runs the program of another prefix.
 is_foreign() {
     [ -e "$root$packaged" ] || { [ -e "$root$unit" ] && [ "$(own_name "$(program_of_unit)")" != "$prefix/bin/mcpmon" ]; }
 }
