@@ -1,4 +1,4 @@
-//! Edits of a configuration file that accept mistakes and allow calls: entries of `mcp.suppressions` and `mcp.rules`,
+//! Edits of a configuration file that accept findings and allow calls: entries of `mcp.suppressions` and `mcp.rules`,
 //! and the file into which they are written.
 
 use std::{fmt, path::PathBuf};
@@ -16,7 +16,7 @@ use super::{
 /// A finding that is to be accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acceptance {
-    /// The id of a rule, or the name of its mistakes.
+    /// The id of a rule, or the name of its findings.
     pub rule: String,
     /// The server for which it is accepted; `None` for every server.
     pub server: Option<String>,
@@ -56,7 +56,7 @@ pub struct AcceptEdit {
 const EMPTY: &str = "version: 1\n";
 
 impl AcceptEdit {
-    /// Builds the edit after which `loaded` accepts these mistakes, in its last file, or in a new one at `otherwise` if
+    /// Builds the edit after which `loaded` accepts these findings, in its last file, or in a new one at `otherwise` if
     /// it has none. Returns `None` if no way is found to write it that changes nothing else.
     ///
     /// # Errors

@@ -215,7 +215,7 @@ impl Draft {
     pub(super) fn inspection(&mut self, node: Node) {
         self.differs(
             &node,
-            "agentsh only alerts; mcpmon hides tools with mistakes. To only alert, set `mcp.detection.on_detection: alert`",
+            "agentsh only alerts; mcpmon hides tools with findings. To only alert, set `mcp.detection.on_detection: alert`",
         );
         self.put("mcp.detection.enabled", node);
     }
