@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_bench::median;
-use mcpmon_e2e::{daemon::Daemon, host::Host, json::text, servers, site::Site, wait};
+use mcpmon_e2e::{daemon::Daemon, host::Host, servers, site::Site, wait};
 use serde::Serialize;
 use serde_json::json;
 
@@ -143,12 +143,7 @@ impl Installed {
 
     /// Starts the server, and waits until the daemon has pinned it.
     fn pin(&self, daemon: &Daemon, witness: &Witness) -> Result<()> {
-        let mut first = witness.start(self.command(), LONG)?;
-        let started = daemon.start_of(&self.name, 1)?;
-        first.kill()?;
-        first.wait()?;
-        ensure!(text(&started, "pin") == "pinned", "it is not pinned: {started}");
-        Ok(())
+        witness.pin(self.command(), daemon, &self.name)
     }
 
     /// Returns the milliseconds until the server acts.

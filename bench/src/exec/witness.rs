@@ -104,12 +104,7 @@ impl Server {
 
     /// Starts the server, and waits until the daemon has pinned it.
     pub(crate) fn pin(&self, daemon: &Daemon, witness: &Witness) -> Result<()> {
-        let mut first = witness.start(self.command(), LONG)?;
-        let started = daemon.start_of(&self.name, 1)?;
-        first.kill()?;
-        first.wait()?;
-        ensure!(text(&started, "pin") == "pinned", "it is not pinned: {started}");
-        Ok(())
+        witness.pin(self.command(), daemon, &self.name)
     }
 }
 
@@ -165,6 +160,16 @@ impl Witness {
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdin(Stdio::from(self.file.try_clone()?));
         command.spawn().with_context(|| format!("{command:?}"))
+    }
+
+    /// Starts a server, and waits until the daemon has pinned it under its name.
+    pub(crate) fn pin(&self, command: Command, daemon: &Daemon, name: &str) -> Result<()> {
+        let mut first = self.start(command, LONG)?;
+        let started = daemon.start_of(name, 1)?;
+        first.kill()?;
+        first.wait()?;
+        ensure!(text(&started, "pin") == "pinned", "it is not pinned: {started}");
+        Ok(())
     }
 
     /// Starts a server that runs for this time, and waits for its end.
