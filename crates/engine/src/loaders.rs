@@ -7,8 +7,8 @@ use mcpmon_model::{Exec, LOADER_NAMES, is_loader, is_loader_command};
 use crate::gated::last_component;
 
 /// Returns an exec whose first argument is the loader that was executed: the caller can write anything there, and no loader
-/// looks at it. The file is known by its name, or, where the kernel cut that or nothing but the process is left, by the command
-/// name that the kernel gave it.
+/// looks at it. The file is known by its name; where the kernel cut that or nothing but the process is left, by the command
+/// name that the kernel gave it; or by its content.
 pub(super) fn by_file(exec: &Exec) -> Cow<'_, Exec> {
     let is_named = exec
         .argv
@@ -16,7 +16,7 @@ pub(super) fn by_file(exec: &Exec) -> Cow<'_, Exec> {
         .is_none_or(|word| is_loader(last_component(word)));
     let loader = match &exec.filename {
         filename if is_loader(last_component(filename)) => filename.as_str(),
-        _ if is_loader_command(&exec.comm) => LOADER_NAMES[0],
+        _ if exec.loader || is_loader_command(&exec.comm) => LOADER_NAMES[0],
         _ => return Cow::Borrowed(exec),
     };
     if is_named {
@@ -46,6 +46,7 @@ mod tests {
     #[test_case("", "ld-linux-x86-64", "npx ./mcp-server-time" => Some("./mcp-server-time".to_owned()); "found in proc")]
     #[test_case("/lib64/./././././.", "ld-linux-x86-64", "npx ./mcp-server-time" => Some("./mcp-server-time".to_owned()); "a path that the kernel cut")]
     #[test_case("/dev/fd/9", "9", "ld.so ./mcp-server-time" => Some("./mcp-server-time".to_owned()); "by descriptor")]
+    #[test_case("/dev/fd/9", "9", "npx ./mcp-server-time" => None; "by descriptor under another name")]
     fn programs(filename: &str, comm: &str, line: &str) -> Option<String> {
         let exec = Exec {
             filename: filename.to_owned(),
@@ -53,6 +54,10 @@ mod tests {
             argv: line.split(' ').map(str::to_owned).collect(),
             ..Exec::default()
         };
-        LaunchRules::loaded_program(&by_file(&exec).argv).map(str::to_owned)
+        let told = LaunchRules::loaded_program(&by_file(&exec).argv).map(str::to_owned);
+        let exec = Exec { loader: true, ..exec };
+        let by_content = LaunchRules::loaded_program(&by_file(&exec).argv).map(str::to_owned);
+        assert_eq!(by_content.as_deref(), exec.argv.get(1).map(String::as_str));
+        told
     }
 }

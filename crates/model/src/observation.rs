@@ -62,6 +62,8 @@ pub struct Exec {
     pub links: u32,
     /// Owner of the file; `None` if unknown.
     pub owner: Option<u32>,
+    /// True if that file is a dynamic loader by its content, whatever its name. Known of what agents and servers start.
+    pub loader: bool,
     /// True if the kernel killed it before its first instruction, because its file is refused.
     pub killed: bool,
     /// True if the kernel stopped it before its first instruction, because it may be the start of a pinned server.

@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 
 mod code;
+mod elf;
 mod file;
 #[cfg(test)]
 mod fixture;

@@ -21,7 +21,10 @@ use nix::{
     sys::stat::Mode,
 };
 
-use super::root::{FoundFile, Root};
+use super::{
+    elf,
+    root::{FoundFile, Root},
+};
 
 /// Most bytes read of a command line or environment.
 const MAX_STRINGS: u64 = 256 * 1024;
@@ -99,6 +102,14 @@ impl Process {
     /// Returns an error if it has ended or belongs to another user.
     pub fn executable(&self) -> Result<Executable, ProcessError> {
         self.file_at("exe", "exe")
+    }
+
+    /// Returns whether the program that it executes is a dynamic loader by its content, whatever it is called; false
+    /// where that cannot be read.
+    pub fn executes_loader(&self) -> bool {
+        let executable = self.descriptor("exe", "exe").ok().map(FoundFile::new);
+        let file = executable.and_then(|found| found.ok()?.open().ok());
+        file.and_then(|file| elf::is_loader(&file)).unwrap_or(false)
     }
 
     /// Returns a file that it has open.

@@ -93,6 +93,15 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
+/// What the files of a command say about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct CommandFiles {
+    /// The arguments with links into installed packages followed; empty if there are none.
+    pub(super) linked: Vec<String>,
+    /// True if the program is a dynamic loader by its content; false if it was not looked at.
+    pub(super) loader: bool,
+}
+
 /// Follows the links in the command of another process, as that process sees its files.
 fn linked_of_process(pid: u32, argv: &[String]) -> Vec<String> {
     let Ok(process) = Process::open(pid) else {
@@ -105,7 +114,7 @@ fn linked_of_process(pid: u32, argv: &[String]) -> Vec<String> {
     }
 }
 
-/// Follows links in commands of other processes, on a separate thread: any user can mount a file system that never
+/// Looks at the files of other processes' commands, on a separate thread: any user can mount a file system that never
 /// answers.
 #[derive(Debug, Default)]
 pub(super) struct LinkFollower {
@@ -113,9 +122,11 @@ pub(super) struct LinkFollower {
     stuck: Arc<AtomicUsize>,
 }
 
-/// The links of a command were not followed.
+/// The files of a command were not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the file system of process {pid} does not answer: links in its command are not followed")]
+#[error(
+    "the file system of process {pid} does not answer: links in its command are not followed, and a loader is not known by its content"
+)]
 pub(super) struct LinksUnread {
     pid: u32,
 }
@@ -129,22 +140,30 @@ struct LinkWorker {
 }
 
 impl LinkFollower {
-    /// Does the same as [`linked`], for the process `pid`.
+    /// Does the same as [`linked`], for the process `pid`, and looks whether its program is a loader if it `may_load` another.
     ///
     /// # Errors
     /// Returns an error if the process's file system takes too long.
-    pub(super) fn linked(&mut self, pid: u32, argv: &[String]) -> Result<Vec<String>, LinksUnread> {
-        if !argv.iter().take(MAX_WORDS).any(|word| word.contains('/')) {
-            return Ok(Vec::new());
+    pub(super) fn look(
+        &mut self,
+        pid: u32,
+        argv: &[String],
+        may_load: bool,
+    ) -> Result<CommandFiles, LinksUnread> {
+        let may_load = may_load && argv.len() > 1;
+        if !may_load && !argv.iter().take(MAX_WORDS).any(|word| word.contains('/')) {
+            return Ok(CommandFiles::default());
         }
         let words: Vec<String> = argv.iter().take(MAX_WORDS).cloned().collect();
-        let mut followed = self
-            .answer(TIMEOUT, move || linked_of_process(pid, &words))
-            .ok_or(LinksUnread { pid })?;
-        if !followed.is_empty() {
-            followed.extend(argv.iter().skip(MAX_WORDS).cloned());
+        let look = move || CommandFiles {
+            linked: linked_of_process(pid, &words),
+            loader: may_load && Process::open(pid).is_ok_and(|process| process.executes_loader()),
+        };
+        let mut files = self.answer(TIMEOUT, look).ok_or(LinksUnread { pid })?;
+        if !files.linked.is_empty() {
+            files.linked.extend(argv.iter().skip(MAX_WORDS).cloned());
         }
-        Ok(followed)
+        Ok(files)
     }
 
     /// Returns the result of `work`, or `None` if it takes longer than `patience`; the thread is abandoned then, and

@@ -211,6 +211,7 @@ mod tests {
             file: FileId::default(),
             links: 0,
             owner: None,
+            loader: false,
             killed: false,
             held: false,
             wrapped_as: None,

@@ -25,7 +25,7 @@ use mcpmon_session::clock;
 use mcpmon_stdio::tree::descendants;
 
 use super::{Core, MAX_HANDED};
-use crate::agent::{hashing::HandedFiles, host};
+use crate::agent::{hashing::HandedFiles, host, linked::CommandFiles};
 
 /// Most bytes of a running process's arguments that are read.
 const ARGUMENT_LIMIT: u64 = 64 << 10;
@@ -79,12 +79,13 @@ impl Core {
             true => completed(&exec.argv, host::arguments(process.pid, ARGUMENT_LIMIT)),
             false => exec.argv.clone(),
         };
+        let files = self.look_at_files(process.pid, record.entry, &argv);
         let mut observed = Exec {
             process,
             parent: host::process_id(record.parent),
             instance: instance(record.entry),
             pending: record.entry.has(ProcessEntry::FLAG_PENDING),
-            linked: self.linked(process.pid, &argv),
+            linked: files.linked,
             directory: directory(process.pid, &argv, &exec.filename),
             argv,
             filename: exec.filename.clone(),
@@ -93,6 +94,7 @@ impl Core {
             file: file_id(&record.file),
             links: record.links,
             owner: Some(record.owner),
+            loader: files.loader,
             killed: record.flags & ExecRecord::FLAG_KILLED != 0,
             held: record.flags & ExecRecord::FLAG_HELD != 0,
             wrapped_as: None,
@@ -116,13 +118,14 @@ impl Core {
         }
     }
 
-    /// Returns the command of a process with links into installed packages followed. Returns nothing if there are no
-    /// links, or the process's file system does not answer, which degrades a component.
-    fn linked(&mut self, pid: u32, argv: &[String]) -> Vec<String> {
-        self.links.linked(pid, argv).unwrap_or_else(|error| {
+    /// Returns what the files of a command say about it. Returns nothing if the process's file system does not answer,
+    /// which degrades a component. Only below agents and servers a program is looked at.
+    fn look_at_files(&mut self, pid: u32, entry: ProcessEntry, argv: &[String]) -> CommandFiles {
+        let is_below = entry.instance != 0 || entry.has(ProcessEntry::FLAG_AGENT);
+        self.links.look(pid, argv, is_below).unwrap_or_else(|error| {
             self.troubles
                 .note(Instant::now(), "links in commands", &error.to_string());
-            Vec::new()
+            CommandFiles::default()
         })
     }
 
@@ -279,8 +282,8 @@ impl Core {
     }
 
     fn judge_found(&mut self, found: &ProcProcess, entry: ProcessEntry) {
-        let linked = self.linked(found.process.pid, &found.argv);
-        let mut exec = found.exec(entry, linked);
+        let files = self.look_at_files(found.process.pid, entry, &found.argv);
+        let mut exec = found.exec(entry, files);
         self.claim(&mut exec);
         let judgement = self.judge_exec(clock::now(), &exec);
         let launched = judgement
@@ -300,8 +303,8 @@ impl Core {
             let Some(found) = host::identify(pid).and_then(ProcProcess::look) else {
                 continue;
             };
-            let linked = self.linked(found.process.pid, &found.argv);
-            let judgement = self.judge_exec(clock::now(), &found.exec(entry, linked));
+            let files = self.look_at_files(found.process.pid, entry, &found.argv);
+            let judgement = self.judge_exec(clock::now(), &found.exec(entry, files));
             self.carry_out(judgement, Some(entry));
         }
     }
@@ -316,8 +319,8 @@ impl Core {
             .collect();
         for (pid, entry) in waiting {
             if let Some(found) = host::identify(pid).and_then(ProcProcess::look) {
-                let linked = self.linked(found.process.pid, &found.argv);
-                let judgement = self.judge_exec(clock::now(), &found.exec(entry, linked));
+                let files = self.look_at_files(found.process.pid, entry, &found.argv);
+                let judgement = self.judge_exec(clock::now(), &found.exec(entry, files));
                 self.carry_out(judgement, Some(entry));
             }
         }
@@ -366,7 +369,7 @@ impl ProcProcess {
     }
 
     /// Returns the process in the form of an exec that happened just now.
-    fn exec(&self, entry: ProcessEntry, linked: Vec<String>) -> Exec {
+    fn exec(&self, entry: ProcessEntry, files: CommandFiles) -> Exec {
         Exec {
             process: self.process,
             parent: self.parent,
@@ -374,13 +377,14 @@ impl ProcProcess {
             pending: entry.has(ProcessEntry::FLAG_PENDING),
             directory: directory(self.process.pid, &self.argv, ""),
             argv: self.argv.clone(),
-            linked,
+            linked: files.linked,
             filename: String::new(),
             comm: self.comm.clone(),
             uid: self.uid,
             file: FileId::default(),
             links: 0,
             owner: None,
+            loader: files.loader,
             killed: false,
             held: false,
             wrapped_as: None,

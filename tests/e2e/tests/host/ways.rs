@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Read as _,
+    os::fd::AsRawFd as _,
     os::unix::{
         fs::PermissionsExt as _,
         process::{CommandExt as _, ExitStatusExt as _},
@@ -343,6 +344,50 @@ fn a_loader_under_another_name_is_known_by_its_file() -> Result<()> {
     let mark = daemon.site.path("mark3");
     assert_eq!(outcome(run(&mark)?)?.1, Some(9), "{}", daemon.log());
     assert!(!mark.exists(), "it runs nothing");
+    Ok(())
+}
+
+/// A copy has any name, and what is executed by descriptor a number.
+#[test]
+fn a_loader_is_known_by_its_content() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy())?;
+    let server = servers::ProgramServer::make(&daemon.site.path(""))?;
+    let loader = loader()?;
+    let opened = fs::File::open(&loader)?;
+    let mark = |number: usize| daemon.site.path(&format!("mark{number}"));
+    let first = start(&mut server.command(&mark(1)))?;
+    daemon.start_of(&server.name, 1)?;
+    assert_eq!(outcome(first)?.1, None);
+
+    let by_descriptor = |mark: &Path| {
+        let direct = server.command(mark);
+        let mut command = Command::new(format!("/dev/fd/{}", opened.as_raw_fd()));
+        command.arg0("npx").arg(direct.get_program());
+        start(command.args(direct.get_args()))
+    };
+    let second = by_descriptor(&mark(2))?;
+    let started = daemon.start_of(&server.name, 2)?;
+    assert_eq!(text(&started, "pin"), "match", "{:?}", daemon.site.events());
+    assert_eq!(outcome(second)?.1, None, "{:?}", daemon.site.events());
+    assert!(mark(2).exists(), "it runs");
+
+    // A loader that any user may have written can run any code.
+    let own = daemon.site.path("x");
+    program::copy(&loader, &own)?;
+    let direct = server.command(&mark(3));
+    let third = start(
+        Command::new(&own)
+            .arg(direct.get_program())
+            .args(direct.get_args()),
+    )?;
+    assert_eq!(outcome(third)?.1, Some(9), "{}", daemon.log());
+
+    server.change()?;
+    assert_eq!(outcome(by_descriptor(&mark(4))?)?.1, Some(9), "{}", daemon.log());
+    assert!(!mark(4).exists(), "it runs nothing");
     Ok(())
 }
 
