@@ -1,4 +1,4 @@
-//! What a program is by its ELF headers.
+//! Recognition of a dynamic loader by the ELF headers of its file.
 
 use std::{fs::File, os::unix::fs::FileExt as _};
 

@@ -93,7 +93,7 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// What the files of a command say about it.
+/// The facts that the files of a command tell about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CommandFiles {
     /// The arguments with links into installed packages followed; empty if there are none.
