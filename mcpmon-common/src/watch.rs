@@ -57,8 +57,21 @@ pub struct NetworkEntry {
     pub deny_agents: u32,
     /// Rule that reports it.
     pub watch: u32,
-    /// Key into the port table if some ports have other rules; 0 if none has.
+    /// Key into the port table if some ports have other rules; 0 if none has. With [`NetworkEntry::PORTS_ALLOWED`]
+    /// none of these rules refuses.
     pub ports: u32,
+}
+
+impl NetworkEntry {
+    /// Bit of the keys of port sets in which every port is allowed.
+    pub const PORTS_ALLOWED: u32 = 1 << 31;
+
+    /// Returns whether no rule for any port of the range refuses it.
+    #[inline(always)]
+    pub const fn is_allowed(&self) -> bool {
+        let ports_allowed = self.ports == 0 || self.ports & Self::PORTS_ALLOWED != 0;
+        self.deny_host == 0 && self.deny_agents == 0 && ports_allowed
+    }
 }
 
 /// Key of the port table.

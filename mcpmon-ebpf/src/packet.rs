@@ -15,7 +15,7 @@ use mcpmon_common::{
     event::{Action, ConnectRecord, Hook, ProcessKey},
     limits::COMM_LEN,
     process::{ProcessEntry, SocketOwner},
-    watch::{Control, LIST_HOST, PROBE_MARK, RULE_CANARY},
+    watch::{Control, LIST_HOST, NetworkEntry, PROBE_MARK, RULE_CANARY},
 };
 
 use crate::{
@@ -149,8 +149,8 @@ const fn is_enforced(control: u64) -> bool {
     control & Control::DENY != 0 && control & Control::ENFORCE != 0
 }
 
-/// Returns whether only rules for everyone exist, and none matches the packet's address: the packet passes then,
-/// whoever sends it.
+/// Returns whether only rules for everyone exist, and none refuses the packet's address: the packet passes then, whoever
+/// sends it.
 #[inline(always)]
 fn concerns_nobody(skb: *mut __sk_buff, control: u64) -> bool {
     if control & Control::DENY_SOME != 0 {
@@ -159,12 +159,18 @@ fn concerns_nobody(skb: *mut __sk_buff, control: u64) -> bool {
     // SAFETY: the context is valid for the program's run.
     match unsafe { (*skb).protocol } {
         ETHERNET_IPV4 => load(skb, DESTINATION4)
-            .is_some_and(|address: [u8; 4]| network4(control, LIST_HOST, address).is_none()),
+            .is_some_and(|address: [u8; 4]| is_allowed(network4(control, LIST_HOST, address))),
         ETHERNET_IPV6 => load(skb, DESTINATION6).is_some_and(|address: [u32; 4]| {
-            matches!(classify6(address).form, Form::Plain) && network6(control, LIST_HOST, address).is_none()
+            matches!(classify6(address).form, Form::Plain)
+                && is_allowed(network6(control, LIST_HOST, address))
         }),
         _ => true,
     }
+}
+
+#[inline(always)]
+fn is_allowed(entry: Option<NetworkEntry>) -> bool {
+    entry.is_none_or(|entry| entry.is_allowed())
 }
 
 /// Returns the rule that refuses the destination, in whatever form it is written.

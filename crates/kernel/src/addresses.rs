@@ -1,6 +1,8 @@
 //! The address lists in the kernel's tables: a new list is written to the unused copy, then the copies are swapped by
 //! one store.
 
+use std::collections::BTreeSet;
+
 use aya::{
     Ebpf,
     maps::{
@@ -18,7 +20,8 @@ use mcpmon_common::{
 use mcpmon_policy::network::table::{self, TableVerdict, Tables};
 
 use super::{
-    sensor::{SensorError, take},
+    links::Links,
+    sensor::{EGRESS, SensorError, take},
     sys::wait_for_running_programs,
 };
 
@@ -49,6 +52,10 @@ pub struct AddressTables {
     in_force: Copy,
     idle: Copy,
     word: u64,
+    /// The links, to attach the program for packets.
+    links: Option<Links>,
+    /// Whether these tables need the program for packets.
+    packets_judged: bool,
 }
 
 /// One of the two copies.
@@ -100,7 +107,30 @@ impl AddressTables {
             in_force,
             idle,
             word,
+            links: None,
+            packets_judged: false,
         })
+    }
+
+    /// Attaches the program for packets whenever a list refuses addresses. An earlier daemon may have attached it.
+    pub(super) fn attach_packets_by(&mut self, links: Links) {
+        self.packets_judged = links.is_required(EGRESS);
+        self.links = Some(links);
+    }
+
+    /// Attaches the program for packets, or detaches it: every packet of the host costs its run.
+    fn judge_packets(&mut self, is_needed: bool) {
+        let Some(links) = &self.links else { return };
+        match (self.packets_judged, is_needed) {
+            (false, true) => links.require(EGRESS),
+            (true, false) => {
+                if let Err(error) = links.release(EGRESS) {
+                    tracing::warn!(%error, "the program for packets stays attached, and finds nothing to refuse");
+                }
+            }
+            (false, false) | (true, true) => {}
+        }
+        self.packets_judged = is_needed;
     }
 
     /// Puts `tables` in force. Every connection is judged either by the old list or by the new one, never by a mixture
@@ -125,7 +155,13 @@ impl AddressTables {
             (refusals.lists, Control::DENY_LISTS),
         ];
         let in_force = bits.iter().filter(|(is_set, _)| *is_set);
-        self.switch(in_force.fold(self.idle.selector | enforce, |word, (_, bit)| word | bit))?;
+        let word = in_force.fold(self.idle.selector | enforce, |word, (_, bit)| word | bit);
+        let packets_judged = word & Control::DENY != 0 && word & Control::ENFORCE != 0;
+        if packets_judged {
+            self.judge_packets(true);
+        }
+        self.switch(word)?;
+        self.judge_packets(packets_judged);
         std::mem::swap(&mut self.in_force, &mut self.idle);
         if let Err(error) = wait_for_running_programs() {
             // Without the barrier, a running program may still read the old copy for a moment. Leave it unchanged until
@@ -155,9 +191,10 @@ impl Copy {
     fn fill(&mut self, tables: &Tables) -> Result<(), InstallError> {
         self.clear();
         let failed = |table| move |source| InstallError::Write { table, source };
+        let refusing = refusing_port_sets(tables);
         for ((set, port), verdict) in &tables.ports {
             let key = PortKey {
-                set: *set,
+                set: port_key(*set, &refusing),
                 port: *port,
                 reserved: 0,
             };
@@ -172,7 +209,7 @@ impl Copy {
             };
             let key = Key::new(LIST_BITS + u32::from(*prefix), key);
             self.v4
-                .insert(&key, entry(found.verdict, found.ports), 0)
+                .insert(&key, entry(found.verdict, port_key(found.ports, &refusing)), 0)
                 .map_err(failed("IPv4"))?;
         }
         for ((list, first, prefix), found) in &tables.v6 {
@@ -182,7 +219,7 @@ impl Copy {
             };
             let key = Key::new(LIST_BITS + u32::from(*prefix), key);
             self.v6
-                .insert(&key, entry(found.verdict, found.ports), 0)
+                .insert(&key, entry(found.verdict, port_key(found.ports, &refusing)), 0)
                 .map_err(failed("IPv6"))?;
         }
         Ok(())
@@ -202,11 +239,53 @@ impl Copy {
     }
 }
 
+/// Returns the port sets in which a port is refused.
+fn refusing_port_sets(tables: &Tables) -> BTreeSet<u32> {
+    let refuses = |verdict: &TableVerdict| verdict.deny_host != 0 || verdict.deny_agents != 0;
+    let refusing = tables.ports.iter().filter(|(_, verdict)| refuses(verdict));
+    refusing.map(|((set, _), _)| *set).collect()
+}
+
+/// Returns the key of a port set, 0 for none, which says whether packets have to be compared with its ports.
+fn port_key(set: u32, refusing: &BTreeSet<u32>) -> u32 {
+    if set == 0 || refusing.contains(&set) {
+        set
+    } else {
+        set | NetworkEntry::PORTS_ALLOWED
+    }
+}
+
 const fn entry(verdict: TableVerdict, ports: u32) -> NetworkEntry {
     NetworkEntry {
         deny_host: verdict.deny_host,
         deny_agents: verdict.deny_agents,
         watch: verdict.watch,
         ports,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_set_that_refuses_no_port_is_marked_as_allowed() {
+        let watch = TableVerdict {
+            watch: 7,
+            ..TableVerdict::default()
+        };
+        let refused = TableVerdict {
+            deny_agents: 8,
+            ..TableVerdict::default()
+        };
+        let ports = [((1, 443), watch), ((2, 443), watch), ((2, 80), refused)];
+        let tables = Tables {
+            ports: ports.into(),
+            ..Tables::default()
+        };
+        let refusing = refusing_port_sets(&tables);
+        let allowed = |set, verdict| entry(verdict, port_key(set, &refusing)).is_allowed();
+        assert!(allowed(0, watch) && allowed(1, watch));
+        assert!(!allowed(0, refused) && !allowed(1, refused) && !allowed(2, watch));
     }
 }

@@ -31,8 +31,15 @@ pub(super) struct Link {
     pub(super) program: &'static str,
     pub(super) hook: Hook,
     /// The loaded program.
-    pub(super) code: OwnedFd,
-    pub(super) held: Mutex<OwnedFd>,
+    code: OwnedFd,
+    held: Mutex<Held>,
+}
+
+/// The attachment of a program. It is detached while nothing needs it.
+#[derive(Debug)]
+struct Held {
+    link: Option<OwnedFd>,
+    needs: u32,
 }
 
 /// The hook of a program.
@@ -53,6 +60,8 @@ pub enum LinkState {
     Detached,
     /// The kernel does not report it.
     Unknown,
+    /// It is detached because nothing needs it.
+    NotNeeded,
 }
 
 /// A change that another process made to a link, and that was undone.
@@ -67,8 +76,10 @@ pub struct Mended {
 /// The fault of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It was detached.
+    /// Another process detached it.
     Detached,
+    /// The kernel had refused to attach it.
+    NotAttached,
     /// It was no longer pinned.
     Unpinned,
 }
@@ -99,23 +110,78 @@ impl Links {
         }))
     }
 
-    /// Returns each program that is attached to a cgroup, with the state of its link. The link of a tracepoint can only
-    /// be ended by the process that holds it.
+    /// Returns each program of a cgroup, with the state of its link. The link of a tracepoint can only be ended by the
+    /// process that holds it.
     pub fn states(&self) -> impl Iterator<Item = (&'static str, LinkState)> {
         let of_cgroup = |link: &&Link| matches!(link.hook, Hook::Cgroup(_));
         let links = self.0.links.iter().filter(of_cgroup);
-        links.map(|link| (link.program, link.state()))
+        links.map(|link| (link.program, link.held().state()))
     }
 
-    /// Calls `pin` with the descriptor of each link.
+    /// Attaches `program` until [`Links::release`] was called as often as this. If the kernel refuses, each
+    /// [`Links::mend`] tries again, and returns the error. A program that the kernel did not load is none of the links.
+    pub fn require(&self, program: &str) {
+        let Some(link) = self.find(program) else { return };
+        let mut held = link.held();
+        held.needs += 1;
+        if held.link.is_none()
+            && let Err(error) = self.attach(link, &mut held)
+        {
+            tracing::warn!(program, %error, "a kernel program could not be attached");
+        }
+    }
+
+    /// Ends a need for `program`, and detaches it after the last one.
+    ///
+    /// # Errors
+    /// Returns an error if the pinned link cannot be removed: the program stays attached.
+    pub fn release(&self, program: &str) -> Result<(), PinError> {
+        let Some(link) = self.find(program) else {
+            return Ok(());
+        };
+        let mut held = link.held();
+        held.needs = held.needs.saturating_sub(1);
+        if held.needs == 0 {
+            if let Some(set) = self.0.pinned.get() {
+                set.remove_link(link.program)?;
+            }
+            held.link = None;
+        }
+        Ok(())
+    }
+
+    /// Returns whether something needs `program`.
+    pub(super) fn is_required(&self, program: &str) -> bool {
+        self.find(program).is_some_and(|link| link.held().needs > 0)
+    }
+
+    fn find(&self, program: &str) -> Option<&Link> {
+        self.0.links.iter().find(|link| link.program == program)
+    }
+
+    /// Attaches a program, and pins the link if links are pinned.
+    fn attach(&self, link: &Link, held: &mut Held) -> Result<(), MendError> {
+        let program = link.program;
+        let attached = link
+            .hook
+            .attach(link.code.as_fd(), &self.0.cgroup)
+            .map_err(|source| MendError::Attach { program, source })?;
+        let attached = held.link.insert(attached);
+        if let Some(set) = self.0.pinned.get() {
+            set.replace_link(program, attached.as_fd())?;
+        }
+        Ok(())
+    }
+
+    /// Calls `pin` with the descriptor of each link that is attached.
     pub(super) fn each<E>(
         &self,
         mut pin: impl FnMut(&'static str, BorrowedFd<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.0
-            .links
-            .iter()
-            .try_for_each(|link| pin(link.program, link.held().as_fd()))
+        self.0.links.iter().try_for_each(|link| match &link.held().link {
+            Some(held) => pin(link.program, held.as_fd()),
+            None => Ok(()),
+        })
     }
 
     /// Records where the links are pinned.
@@ -130,29 +196,33 @@ impl Links {
     }
 
     fn mend_one(&self, link: &Link) -> Result<Option<Mended>, MendError> {
-        let is_detached = matches!(link.hook, Hook::Cgroup(_)) && link.state() == LinkState::Detached;
-        let set = self.0.pinned.get();
-        let is_unpinned = set.is_some_and(|set| !set.has_link(link.program));
-        if !is_detached && !is_unpinned {
+        let mut held = link.held();
+        if held.needs == 0 {
             return Ok(None);
         }
+        let is_detached = match (link.hook, &held.link) {
+            (_, None) => true,
+            (Hook::Cgroup(_), Some(_)) => held.state() == LinkState::Detached,
+            (Hook::Tracepoint(_), Some(_)) => false,
+        };
         let program = link.program;
         if is_detached {
-            let again = link
-                .hook
-                .attach(link.code.as_fd(), &self.0.cgroup)
-                .map_err(|source| MendError::Attach { program, source })?;
-            *link.held() = again;
+            let fault = if held.link.is_some() {
+                Fault::Detached
+            } else {
+                Fault::NotAttached
+            };
+            self.attach(link, &mut held)?;
+            return Ok(Some(Mended { program, fault }));
         }
-        if let Some(set) = set {
-            set.replace_link(program, link.held().as_fd())?;
+        match (self.0.pinned.get(), &held.link) {
+            (Some(set), Some(held)) if !set.has_link(program) => {
+                set.replace_link(program, held.as_fd())?;
+                let fault = Fault::Unpinned;
+                Ok(Some(Mended { program, fault }))
+            }
+            _ => Ok(None),
         }
-        let fault = if is_detached {
-            Fault::Detached
-        } else {
-            Fault::Unpinned
-        };
-        Ok(Some(Mended { program, fault }))
     }
 }
 
@@ -166,13 +236,41 @@ impl Hook {
 }
 
 impl Link {
-    fn state(&self) -> LinkState {
-        let path = format!("/proc/self/fdinfo/{}", self.held().as_raw_fd());
-        fs::read_to_string(path).map_or(LinkState::Unknown, |text| state(&text))
+    /// Returns an attached program.
+    pub(super) const fn attached(program: &'static str, hook: Hook, code: OwnedFd, link: OwnedFd) -> Self {
+        Self::new(program, hook, code, Some(link))
     }
 
-    fn held(&self) -> MutexGuard<'_, OwnedFd> {
+    /// Returns a loaded program that is attached when something needs it.
+    pub(super) const fn detached(program: &'static str, hook: Hook, code: OwnedFd) -> Self {
+        Self::new(program, hook, code, None)
+    }
+
+    const fn new(program: &'static str, hook: Hook, code: OwnedFd, link: Option<OwnedFd>) -> Self {
+        let needs = link.is_some() as u32;
+        Self {
+            program,
+            hook,
+            code,
+            held: Mutex::new(Held { link, needs }),
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn state(&self) -> LinkState {
+        match &self.link {
+            Some(link) => {
+                let path = format!("/proc/self/fdinfo/{}", link.as_raw_fd());
+                fs::read_to_string(path).map_or(LinkState::Unknown, |text| state(&text))
+            }
+            None if self.needs > 0 => LinkState::Detached,
+            None => LinkState::NotNeeded,
+        }
     }
 }
 

@@ -319,6 +319,15 @@ impl PinnedSet {
         sys::pin(link, &new).map_err(failed("pin", &new))?;
         fs::rename(&new, &path).map_err(failed("rename", &new))
     }
+
+    /// Removes the link of a program, which ends unless a process holds it.
+    pub(super) fn remove_link(&self, program: &str) -> Result<(), PinError> {
+        let path = self.path.join(link_name(program));
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &path)(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
 }
 
 fn version_name() -> String {

@@ -5,7 +5,6 @@ use std::{
     error::Error as _,
     fmt, io,
     os::fd::{AsFd as _, OwnedFd},
-    sync::Mutex,
     time::Duration,
 };
 
@@ -74,7 +73,7 @@ pub struct Adopted {
     pub last_beat: Heartbeat,
 }
 
-/// The program for packets.
+/// The program for packets. It is attached while a rule refuses addresses, and while a self-test runs.
 pub const EGRESS: &str = "egress";
 
 /// A program of the object.
@@ -193,7 +192,7 @@ impl Sensor {
             take(&mut ebpf, "CONNECTION_RECORDS", RingBuf::try_from)?,
             take(&mut ebpf, "READ_POSITIONS", Array::try_from)?,
         );
-        let addresses = AddressTables::take(&mut ebpf)?;
+        let mut addresses = AddressTables::take(&mut ebpf)?;
         let process_table = ProcessTable::new(take(&mut ebpf, "PROCESSES", HashMap::try_from)?);
         let refused = RefusedFiles::new(take(&mut ebpf, "REFUSED", HashMap::try_from)?);
         let gate = ExecGate::take(&mut ebpf)?;
@@ -206,6 +205,7 @@ impl Sensor {
             last_beat: pulse.last(),
         });
         let (attached, overlap) = Attached::attach(ebpf, root, copies, pins, set)?;
+        addresses.attach_packets_by(attached.links().clone());
         // This comes last, so that a failed start changes nothing that an earlier process left.
         agents.replace(agent_names).map_err(SensorError::Agents)?;
         Ok(Self {
@@ -478,7 +478,8 @@ fn load_any(program: &mut Program) -> Result<(), ProgramError> {
     }
 }
 
-/// Attaches a program, in place of the one that an earlier process attached and pinned.
+/// Attaches a program, in place of the one that an earlier process attached and pinned. The program for packets is left
+/// detached where no earlier process needed it.
 fn attach(
     entry: &Entry,
     code: OwnedFd,
@@ -495,8 +496,9 @@ fn attach(
     let updated = pinned.filter(|link| {
         matches!(entry.hook, Hook::Cgroup(_)) && sys::update_link(link.as_fd(), code.as_fd()).is_ok()
     });
-    let held = match updated {
+    let link = match updated {
         Some(link) => link,
+        None if name == EGRESS => return Ok(Link::detached(name, entry.hook, code)),
         None => {
             let link = entry.hook.attach(code.as_fd(), &root.directory).map_err(failed)?;
             if let Some(set) = set {
@@ -505,12 +507,7 @@ fn attach(
             link
         }
     };
-    Ok(Link {
-        program: name,
-        hook: entry.hook,
-        code,
-        held: Mutex::new(held),
-    })
+    Ok(Link::attached(name, entry.hook, code, link))
 }
 
 pub(super) fn system_error(call: &'static str) -> impl FnOnce(io::Error) -> ProgramError {

@@ -157,8 +157,18 @@ pub(crate) fn run_alone(rings: &mut Rings, links: &Links) -> Vec<SelfTestCheck> 
     })
 }
 
+/// Runs the test with the program for packets attached, which it is not while nothing is refused.
+fn perform(nonce: &str, links: &Links, look: impl FnMut() -> Sightings) -> Vec<SelfTestCheck> {
+    links.require(EGRESS);
+    let checks = perform_attached(nonce, links, look);
+    if let Err(error) = links.release(EGRESS) {
+        tracing::warn!(%error, "the program for packets stays attached after the self-test");
+    }
+    checks
+}
+
 /// Does what must be refused or reported, then looks for the records of it until the deadline.
-fn perform(nonce: &str, links: &Links, mut look: impl FnMut() -> Sightings) -> Vec<SelfTestCheck> {
+fn perform_attached(nonce: &str, links: &Links, mut look: impl FnMut() -> Sightings) -> Vec<SelfTestCheck> {
     let attempts = ATTEMPTS.map(|(name, kind, hook, form, address)| {
         let target = match (form, address) {
             (Form::Mapped, IpAddr::V4(v4)) => IpAddr::V6(v4.to_ipv6_mapped()),
@@ -202,6 +212,7 @@ fn link_check(program: &str, state: LinkState) -> SelfTestCheck {
             LinkState::Detached => CheckOutcome::Failed(
                 "another process detached it: what it refuses is let through; restart the daemon".to_owned(),
             ),
+            LinkState::NotNeeded => CheckOutcome::Passed,
             LinkState::Unknown => {
                 CheckOutcome::Skipped("/proc/self/fdinfo does not tell on this host".to_owned())
             }

@@ -84,6 +84,9 @@ impl Daemon {
                 Ok(Mended { program, fault }) => {
                     let cause = match fault {
                         Fault::Detached => format!("another process detached the program `{program}`"),
+                        Fault::NotAttached => {
+                            format!("the kernel had refused to attach the program `{program}`")
+                        }
                         Fault::Unpinned => {
                             format!("another process removed `{program}` from where it is kept")
                         }

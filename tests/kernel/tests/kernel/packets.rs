@@ -17,7 +17,7 @@ use mcpmon_common::{
     process::ProcessEntry,
     watch::{PROBE_MARK, RULE_CANARY},
 };
-use mcpmon_kernel::records::Connect;
+use mcpmon_kernel::{links::LinkState, records::Connect, sensor::EGRESS};
 use mcpmon_kernel_tests::{
     attempt::Peer,
     child::{Child, Test},
@@ -464,8 +464,34 @@ fn hears(listener: &TcpListener) -> Result<bool> {
     Ok(accepted.read(&mut [0; 4]).is_ok_and(|length| length > 0))
 }
 
-/// The packets of the self-test are dropped, with and without rules.
+/// The packets of the self-test are dropped, with and without rules. The program for packets is attached for it, and
+/// otherwise while a rule refuses something.
 pub(crate) fn probes(lab: &mut Lab) -> Result<()> {
+    let links = lab.sensor.attached.links().clone();
+    let attached = || links.states().find(|(program, _)| *program == EGRESS);
+    let expect = |state| ensure_state(attached(), state);
+    expect(LinkState::NotNeeded)?;
+    lab.install_rules(vec![deny(&["192.0.2.7"], &[])?])?;
+    expect(LinkState::Attached)?;
+    lab.install_rules(vec![rule(RuleAction::Watch, Scope::Host, &["192.0.2.7"], &[])?])?;
+    expect(LinkState::NotNeeded)?;
+
+    links.require(EGRESS);
+    expect(LinkState::Attached)?;
+    judged_probes(lab)?;
+    links.release(EGRESS)?;
+    expect(LinkState::NotNeeded)
+}
+
+fn ensure_state(found: Option<(&str, LinkState)>, expected: LinkState) -> Result<()> {
+    ensure!(
+        found == Some((EGRESS, expected)),
+        "{found:?} instead of {expected:?}"
+    );
+    Ok(())
+}
+
+fn judged_probes(lab: &mut Lab) -> Result<()> {
     for canary in CANARY {
         let workload = Child::start_in(Space::Network, |_| {
             let any: IpAddr = match canary {
