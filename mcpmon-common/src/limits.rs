@@ -27,6 +27,8 @@ pub const AGENT_NAMES: u32 = 256;
 pub const REFUSED_EXECUTABLES: u32 = 1 << 14;
 /// Names by which the exec gate recognises starts of pinned servers.
 pub const GATE_NAMES: u32 = 1 << 14;
+/// Most of them that belong to one user.
+pub const GATE_NAMES_OF_USER: usize = 1 << 12;
 /// Processes that are stopped until their files are compared; if there are more, the kernel does not stop them.
 pub const HELD_PROCESSES: u32 = 1 << 13;
 /// Bytes of the argument vector in which the exec gate looks for names.

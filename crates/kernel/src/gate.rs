@@ -1,7 +1,7 @@
 //! The exec gate: the names that make the kernel stop a process at exec, and the stopped processes.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io,
     os::fd::{BorrowedFd, OwnedFd},
     time::Duration,
@@ -13,7 +13,7 @@ use aya::{
 };
 use mcpmon_common::{
     gate::{Gate, GateKey, GateKind, Hold, name_hash},
-    limits::COMM_LEN,
+    limits::{COMM_LEN, GATE_NAMES_OF_USER},
 };
 use nix::time::{ClockId, clock_gettime};
 
@@ -229,12 +229,13 @@ impl ExecGate {
         close(&mut self.switch)
     }
 
-    /// Replaces the names that stop a start.
+    /// Replaces the names that stop a start. Returns the users with more names than one may have; those that fit are in
+    /// force.
     ///
     /// # Errors
     /// Returns the first error, for example if there are more names than the table holds; the names that fit are in
     /// force.
-    pub fn replace(&mut self, names: &BTreeSet<GatedName>) -> Result<(), MapError> {
+    pub fn replace(&mut self, names: &BTreeSet<GatedName>) -> Result<BTreeSet<u32>, MapError> {
         let wanted: BTreeSet<GateKey> = names.iter().map(key).collect();
         let before: BTreeSet<GateKey> = self.names.keys().filter_map(Result::ok).collect();
         let mut first = Ok(());
@@ -242,12 +243,12 @@ impl ExecGate {
             let removed = self.names.remove(gone);
             first = first.and(removed);
         }
-        // Names that do not fit replace no others.
-        for new in wanted.difference(&before) {
+        let (added, beyond) = added(&wanted, &before);
+        for new in added {
             let inserted = self.names.insert(new, 1, 0);
             first = first.and(inserted);
         }
-        first
+        first.map(|()| beyond)
     }
 
     /// Records that a process is stopped and has to be compared: from now on the kernel reports who resumes it. Returns
@@ -272,6 +273,28 @@ impl ExecGate {
     pub fn holds(&self) -> impl Iterator<Item = (u32, Hold)> {
         self.holds.iter().filter_map(Result::ok)
     }
+}
+
+/// Returns the names that are added to those in force, within each user's share, and the users with more. Names that do
+/// not fit replace no others. Those of interpreters come first: without them, those of arguments stop nothing.
+fn added(wanted: &BTreeSet<GateKey>, before: &BTreeSet<GateKey>) -> (Vec<GateKey>, BTreeSet<u32>) {
+    let mut used: BTreeMap<u32, usize> = BTreeMap::new();
+    for kept in wanted.intersection(before) {
+        *used.entry(kept.uid).or_default() += 1;
+    }
+    let mut new: Vec<GateKey> = wanted.difference(before).copied().collect();
+    new.sort_by_key(|key| key.kind != GateKind::Interpreter as u32);
+    let mut beyond = BTreeSet::new();
+    new.retain(|key| {
+        let used = used.entry(key.uid).or_default();
+        let fits = *used < GATE_NAMES_OF_USER;
+        match fits {
+            true => *used += 1,
+            false => drop(beyond.insert(key.uid)),
+        }
+        fits
+    });
+    (new, beyond)
 }
 
 fn since_boot() -> io::Result<Duration> {
@@ -316,5 +339,36 @@ mod tests {
         let mut comm = [0; COMM_LEN];
         comm[..COMM_LEN - 1].copy_from_slice(cut.as_bytes());
         assert_eq!(gated(GateKind::Program, whole).name, name_hash(&comm));
+    }
+    fn gated(uid: u32, kind: GateKind, names: std::ops::Range<usize>) -> impl Iterator<Item = GateKey> {
+        names.map(move |name| GateKey {
+            name: name as u64,
+            uid,
+            kind: kind as u32,
+        })
+    }
+
+    #[test]
+    fn a_user_with_many_names_leaves_room_for_others() {
+        let many = gated(7, GateKind::Argument, 0..2 * GATE_NAMES_OF_USER);
+        let few: Vec<_> = gated(8, GateKind::Program, 0..10).collect();
+        let interpreters: Vec<_> = gated(7, GateKind::Interpreter, 1 << 20..(1 << 20) + 3).collect();
+        let wanted = many.chain(few.iter().chain(&interpreters).copied()).collect();
+        let (new, beyond) = added(&wanted, &BTreeSet::new());
+        let of = |uid: u32| new.iter().filter(|key| key.uid == uid).count();
+        assert_eq!((of(7), of(8)), (GATE_NAMES_OF_USER, few.len()));
+        assert_eq!(beyond, BTreeSet::from([7]));
+        assert!(interpreters.iter().all(|interpreter| new.contains(interpreter)));
+    }
+
+    #[test]
+    fn names_in_force_stay_and_leave_room_when_they_go() {
+        let before: BTreeSet<_> = gated(7, GateKind::Program, 1..GATE_NAMES_OF_USER + 1).collect();
+        let mut wanted = before.clone();
+        wanted.extend(gated(7, GateKind::Program, 0..1));
+        assert_eq!(added(&wanted, &before), (Vec::new(), BTreeSet::from([7])));
+        wanted.pop_last();
+        let first = gated(7, GateKind::Program, 0..1).collect();
+        assert_eq!(added(&wanted, &before), (first, BTreeSet::new()));
     }
 }

@@ -11,6 +11,7 @@ use std::{
 use mcpmon_common::{
     event::ProcessKey,
     gate::{GateKind, Hold},
+    limits::GATE_NAMES_OF_USER,
     process::ProcessEntry,
 };
 use mcpmon_engine::{GatedName, GatedPart, KernelEffect, Observation};
@@ -44,6 +45,8 @@ pub(super) struct Holds {
     running: BTreeSet<ProcessId>,
     /// False if this process may not signal others: it could not resume them, so the kernel stops nothing.
     may_signal: bool,
+    /// The reason why the kernel does not know all names, if so.
+    unfit: Option<String>,
     renewed: Option<Instant>,
     is_closed: bool,
     /// The process that resumes everything when this one ends.
@@ -58,6 +61,7 @@ impl Holds {
             unjudged: BTreeSet::new(),
             running: BTreeSet::new(),
             may_signal: preflight::can_signal_everyone(),
+            unfit: None,
             renewed: None,
             is_closed: false,
             releaser: None,
@@ -132,12 +136,10 @@ impl Core {
     pub(super) fn keep_gate(&mut self, now: Instant) {
         if let Some(names) = self.monitor.changed_gated_names() {
             let names = names.into_iter().flat_map(gated).collect();
-            if let Err(error) = self.holds.gate.replace(&names) {
-                let cause = format!(
-                    "not every name of a pinned server fits the kernel's table, and servers beyond are stopped later: {error}"
-                );
-                self.troubles.note(now, COMPONENT, &cause);
-            }
+            self.holds.unfit = unfit(self.holds.gate.replace(&names).map_err(|error| error.to_string()));
+        }
+        if let Some(cause) = &self.holds.unfit {
+            self.troubles.note(now, COMPONENT, cause);
         }
         if let Err(error) = self.holds.renew(now) {
             let cause = format!("the kernel cannot be told to stop starts: {error}");
@@ -269,6 +271,24 @@ fn is_running(status: &str) -> bool {
     is_state && !waits
 }
 
+/// Describes names that the kernel's table has no room for: users with more than their share, or an error of the table.
+fn unfit(replaced: Result<BTreeSet<u32>, String>) -> Option<String> {
+    let whose = match replaced {
+        Ok(users) if users.is_empty() => return None,
+        Ok(users) => {
+            let users: Vec<String> = users.iter().map(u32::to_string).collect();
+            format!(
+                "more than {GATE_NAMES_OF_USER} names of user {}",
+                users.join(", of user ")
+            )
+        }
+        Err(error) => error,
+    };
+    Some(format!(
+        "not every name of a pinned server fits the kernel's table, and servers beyond are stopped later: {whose}"
+    ))
+}
+
 fn gated(name: GatedName) -> Vec<gate::GatedName> {
     let GatedName { uid, part, name } = name;
     let kinds: &[GateKind] = match part {
@@ -302,5 +322,16 @@ mod tests {
     #[test_case("" => false; "nothing is known")]
     fn a_process_runs(status: &str) -> bool {
         is_running(status)
+    }
+
+    #[test]
+    fn names_without_room_name_their_users() {
+        assert_eq!(unfit(Ok(BTreeSet::new())), None);
+        let two = unfit(Ok(BTreeSet::from([7, 8]))).unwrap_or_default();
+        assert!(
+            two.ends_with("more than 4096 names of user 7, of user 8"),
+            "{two}"
+        );
+        assert!(unfit(Err("full".to_owned())).is_some_and(|cause| cause.ends_with("later: full")));
     }
 }
