@@ -44,11 +44,11 @@ pub(crate) enum EngineMessage {
     },
     /// Files of a server are compared without being watched.
     Unwatched { cause: String },
-    /// A server was started: its code where not every file of that is watched by itself, else `None`.
+    /// A server was started, with files of code that are not watched by themselves if it `is_crowded`.
     Crowded {
         instance: InstanceId,
         uid: u32,
-        code: Option<String>,
+        is_crowded: bool,
     },
     /// Another policy, or other addresses.
     Install {

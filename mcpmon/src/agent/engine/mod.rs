@@ -373,7 +373,11 @@ impl Core {
             EngineMessage::Unwatched { cause } => {
                 self.troubles.note(Instant::now(), FILE_WATCH, &cause);
             }
-            EngineMessage::Crowded { instance, uid, code } => self.crowded(instance, uid, code),
+            EngineMessage::Crowded {
+                instance,
+                uid,
+                is_crowded,
+            } => self.crowded(instance, uid, is_crowded),
             EngineMessage::Install {
                 policy,
                 tables,

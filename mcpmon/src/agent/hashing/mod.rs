@@ -214,14 +214,18 @@ fn look_watching(
             }
             Some(Touched::Perhaps) | None => began.and_then(|watch| watch_gap(watch)),
         };
+        // A process that could not be looked at says nothing about the watches of its files; a gap says more.
+        let is_told = is_examined && gap.is_none() && job.watch == FileWatch::UntilStarted;
         if let Some(cause) = watch.as_ref().err().cloned().or(gap) {
             told(engine, EngineMessage::Unwatched { cause });
         }
-        // A process that could not be looked at says nothing about the watches of its files.
-        if let Some(watch) = began.filter(|_| is_examined && job.watch == FileWatch::UntilStarted) {
-            let code = watch.is_crowded().then(|| code_of(&looked.files));
-            let (instance, uid) = (job.instance, job.uid);
-            told(engine, EngineMessage::Crowded { instance, uid, code });
+        if let Some(watch) = began.filter(|_| is_told) {
+            let crowded = EngineMessage::Crowded {
+                instance: job.instance,
+                uid: job.uid,
+                is_crowded: watch.is_crowded(),
+            };
+            told(engine, crowded);
         }
         if let Some(path) = began.and_then(|watch| watch.late()) {
             looked.lose_sight(
@@ -255,19 +259,6 @@ fn watch_gap(watch: &Watch) -> Option<String> {
             errno.desc()
         )
     })
-}
-
-/// Describes the files of a server's code, differently for different files.
-fn code_of(files: &ServerFiles) -> String {
-    const DIGITS: usize = 12;
-    let package = files.package.as_ref().and_then(Part::hashed);
-    package.map_or_else(
-        || "files that could not be hashed".to_owned(),
-        |package| {
-            let (count, digest) = (package.manifest().len(), package.digest().short(DIGITS));
-            format!("{count} files, sha256:{digest}")
-        },
-    )
 }
 
 /// Reports the first change of code after the hashes, and possible changes, to the engine.
