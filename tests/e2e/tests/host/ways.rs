@@ -120,6 +120,14 @@ fn by_overlay(server: &NativeServer, scratch: &Path) -> Result<Start> {
     fs::create_dir_all(&work)?;
     fs::create_dir_all(&merged)?;
     let lower = server.program.parent().context("a directory")?;
+    let mounted = overlay(lower, &upper, &work, &merged)?;
+    Ok((
+        start(Command::new(merged.join(&server.name)).arg("9"))?,
+        Some(mounted),
+    ))
+}
+
+fn overlay(lower: &Path, upper: &Path, work: &Path, merged: &Path) -> Result<Mounted> {
     let options = format!(
         "lowerdir={},upperdir={},workdir={}",
         lower.display(),
@@ -128,16 +136,12 @@ fn by_overlay(server: &NativeServer, scratch: &Path) -> Result<Start> {
     );
     mount(
         Some("overlay"),
-        &merged,
+        merged,
         Some("overlay"),
         MsFlags::empty(),
         Some(&*options),
     )?;
-    let mounted = Mounted(merged.clone());
-    Ok((
-        start(Command::new(merged.join(&server.name)).arg("9"))?,
-        Some(mounted),
-    ))
+    Ok(Mounted(merged.to_owned()))
 }
 
 #[test_case(by_memfd; "a program without a file")]
@@ -166,6 +170,71 @@ fn another_program_under_the_name_of_a_pinned_one_runs_nothing(
     assert_eq!(text(&denied, "action"), "block", "{denied}");
     let mismatch = daemon.event_of("mcp_server_binary_mismatch", &server.name)?;
     assert_eq!(text(&mismatch, "part"), "executable", "{mismatch}");
+    Ok(())
+}
+
+/// Ways to change a server's script in the layer below an overlay, while the server runs.
+fn written(below: &Path) -> Result<()> {
+    let code = fs::read_to_string(below)?.replace("'good'", "'evil'");
+    Ok(fs::write(below, code)?)
+}
+
+fn written_and_put_back(below: &Path) -> Result<()> {
+    let good = fs::read(below)?;
+    written(below)?;
+    Ok(fs::write(below, good)?)
+}
+
+fn replaced(below: &Path) -> Result<()> {
+    let other = below.with_extension("other");
+    fs::copy(below, &other)?;
+    written(&other)?;
+    Ok(fs::rename(&other, below)?)
+}
+
+/// The overlay keeps what it has found: what is replaced in the layer below, its processes do not see.
+#[test_case(written, Some(9); "written")]
+#[test_case(written_and_put_back, Some(9); "written and put back")]
+#[test_case(replaced, None; "replaced")]
+fn a_script_that_changes_below_an_overlay(
+    change: fn(&Path) -> Result<()>,
+    expected: Option<i32>,
+) -> Result<()> {
+    let Some(host) = Host::take(&["node"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy())?;
+    let name = servers::name();
+    let scratch = tempfile::tempdir_in("/var/tmp")?;
+    let at = |part: &str| scratch.path().join(part);
+    for part in ["lower", "upper", "work", "merged"] {
+        fs::create_dir(at(part))?;
+    }
+    let below = at("lower").join(&name);
+    script(
+        &below,
+        "const mark = 'good'; console.log(mark); process.stdin.resume()\n",
+    )?;
+    let _mounted = overlay(&at("lower"), &at("upper"), &at("work"), &at("merged"))?;
+    let server = at("merged").join(&name);
+    let begin = || start(Command::new("node").arg(&server));
+    let first = begin()?;
+    daemon.start_of(&name, 1)?;
+    assert_eq!(outcome(first)?, ("good\n".to_owned(), None));
+
+    let second = begin()?;
+    let started = daemon.start_of(&name, 2)?;
+    assert_eq!(text(&started, "pin"), "match", "{started}");
+    change(&below)?;
+    if expected.is_none() {
+        let merged = fs::read_to_string(&server)?;
+        assert!(merged.contains("'good'"), "{merged}");
+        assert_eq!(outcome(second)?, ("good\n".to_owned(), None));
+        return Ok(());
+    }
+    let denied = daemon.event_of("mcp_server_denied", &name)?;
+    assert_eq!(text(&denied, "rule"), "mcp.version_pinning", "{denied}");
+    assert_eq!(outcome(second)?.1, expected, "{}", daemon.log());
     Ok(())
 }
 
@@ -312,6 +381,15 @@ fn what_else_a_loader_runs_is_not_stopped(is_copy: bool) -> Result<()> {
         let status = other.arg(&system).arg("/bin/true").status()?;
         assert!(status.success(), "{status}");
     }
+    // Another user's program of that name.
+    let others = tempfile::tempdir_in("/var/tmp")?;
+    fs::set_permissions(others.path(), fs::Permissions::from_mode(0o755))?;
+    let program = others.path().join(&server.name);
+    program::copy(Path::new("/bin/true"), &program)?;
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid", "65534", "--clear-groups", "--"]);
+    let status = other.arg(&system).arg(&program).status()?;
+    assert!(status.success(), "{status}");
     assert_eq!(held()?, before + 1, "nothing else is");
     Ok(())
 }
