@@ -40,17 +40,16 @@ impl Classes {
     }
 
     /// Returns the bits that are in both sets.
-    pub(super) fn common<'s>(&'s self, other: &'s Self) -> impl Iterator<Item = usize> + use<'s> {
-        let words = self.0.iter().zip(other.0).enumerate();
-        words.flat_map(|(index, (word, other))| {
-            let mut left = word & other;
-            std::iter::from_fn(move || {
-                let bit = left.trailing_zeros() as usize;
-                (left != 0).then(|| {
-                    left &= left - 1;
-                    64 * index + bit
-                })
-            })
+    pub(super) fn common(&self, other: &Self) -> impl Iterator<Item = usize> + use<> {
+        let mut left: [u64; SET_WORDS] = std::array::from_fn(|index| self.0[index] & other.0[index]);
+        let mut index = 0;
+        std::iter::from_fn(move || {
+            while *left.get(index)? == 0 {
+                index += 1;
+            }
+            let bit = left[index].trailing_zeros() as usize;
+            left[index] &= left[index] - 1;
+            Some(64 * index + bit)
         })
     }
 }

@@ -25,8 +25,11 @@ use crate::instructions::{
     vocabulary::{Class, Traces, Vocabulary},
 };
 
-/// Most bytes between a literal and its sentence: signs next to it, and the rest of a character.
-const REACH_BYTES: usize = 2 * BRACKET_BYTES;
+/// Most bytes between a literal and its sentence: signs next to it, and what is left of characters.
+const REACH_BYTES: usize = 3 * BRACKET_BYTES;
+
+/// Bytes of most stretches, or fewer: there is room for so many from the start.
+const STRETCH_BYTES: usize = 80;
 
 /// The requirements of a pattern that the gate checks.
 #[derive(Clone, Debug)]
@@ -63,6 +66,8 @@ pub(super) struct Gate {
 
 /// Number of different hashes of first bytes.
 const HEADS: usize = 1 << 16;
+/// Slots of the table of words.
+const SLOTS: usize = 1 << 13;
 
 /// Words, looked up by their first bytes.
 #[derive(Debug)]
@@ -70,7 +75,7 @@ struct Words {
     /// For each hash of first bytes, whether a known word has it.
     known: Box<[u64; HEADS / 64]>,
     /// Slots of a hash table: the first bytes, and the number of the word plus one.
-    slots: Vec<(u64, u16)>,
+    slots: Box<[(u64, u16); SLOTS]>,
     words: Vec<Known>,
 }
 
@@ -88,10 +93,71 @@ struct Known {
 struct Phrase {
     before: Vec<Box<[u8]>>,
     after: Vec<Box<[u8]>>,
+    /// The letters beside the word with which the phrase may stand: they exclude most phrases.
+    beside: LettersBeside,
     classes: Classes,
 }
 
+/// The last letters of the word before a word, and the first letters of the word after it: a bit for each, one for all
+/// digits, and one for no word.
+#[derive(Clone, Copy, Debug)]
+struct LettersBeside {
+    before: u32,
+    after: u32,
+}
+
+impl LettersBeside {
+    const NO_WORD: u32 = 1 << 27;
+    /// The letters of words that [may be left out](may_be_left_out).
+    const LEFT_OUT: Self = Self {
+        before: Self::bit(b'a') | Self::bit(b'e') | Self::bit(b'n') | Self::bit(b's'),
+        after: Self::bit(b'a') | Self::bit(b's') | Self::bit(b't'),
+    };
+
+    const fn bit(letter: u8) -> u32 {
+        match letter {
+            b'a'..=b'z' => 1 << (letter - b'a'),
+            _ => 1 << 26,
+        }
+    }
+
+    /// Returns the letters beside a span.
+    fn of(text: &[u8], span: &Range<usize>) -> Self {
+        let is_word = |byte: &&u8| byte.is_ascii_alphanumeric();
+        let bit = |letter: Option<&u8>| letter.map_or(Self::NO_WORD, |letter| Self::bit(*letter));
+        Self {
+            before: bit(text[..span.start].iter().rev().find(is_word)),
+            after: bit(text[span.end..].iter().find(is_word)),
+        }
+    }
+
+    /// Returns the letters with which words stand between these words.
+    fn between(before: &[Box<[u8]>], after: &[Box<[u8]>]) -> Self {
+        let bit = |letter: Option<&u8>, left_out| match letter {
+            Some(letter) => Self::bit(*letter) | left_out,
+            None => u32::MAX,
+        };
+        Self {
+            before: bit(before.last().and_then(|word| word.last()), Self::LEFT_OUT.before),
+            after: bit(after.first().and_then(|word| word.first()), Self::LEFT_OUT.after),
+        }
+    }
+
+    const fn has(self, other: Self) -> bool {
+        self.before & other.before != 0 && self.after & other.after != 0
+    }
+}
+
 impl Phrase {
+    fn new(before: Vec<Box<[u8]>>, after: Vec<Box<[u8]>>) -> Self {
+        Self {
+            beside: LettersBeside::between(&before, &after),
+            before,
+            after,
+            classes: Classes::default(),
+        }
+    }
+
     /// Returns whether the other words of the phrase are around the word at `span`, with any signs between them.
     fn stands(&self, text: &[u8], span: &Range<usize>) -> bool {
         let is_word = u8::is_ascii_alphanumeric;
@@ -102,10 +168,6 @@ impl Phrase {
                     return false;
                 };
                 let rest = &text[at + gap..];
-                // The first letter excludes most phrases.
-                if rest.first() != word.first() && !matches!(rest.first(), Some(b'a' | b's' | b't')) {
-                    return false;
-                }
                 let found = &rest[..rest.iter().position(|byte| !is_word(byte)).unwrap_or(rest.len())];
                 at += gap + found.len();
                 if found == &**word || !may_be_left_out(found) {
@@ -121,9 +183,6 @@ impl Phrase {
                         return false;
                     };
                     let rest = &text[..=last];
-                    if rest.last() != word.last() && !matches!(rest.last(), Some(b'a' | b'e' | b'n' | b's')) {
-                        return false;
-                    }
                     let found = &rest[rest
                         .iter()
                         .rposition(|byte| !is_word(byte))
@@ -146,22 +205,15 @@ impl Default for Words {
     fn default() -> Self {
         Self {
             known: Box::new([0; HEADS / 64]),
-            slots: vec![(0, 0); 1 << Self::SLOT_BITS],
+            slots: Box::new([(0, 0); SLOTS]),
             words: Vec::new(),
         }
     }
 }
 
 impl Words {
-    const SLOT_BITS: u32 = 13;
-
     fn hash(head: u64) -> u64 {
         (head ^ head >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-
-    fn places(hash: u64) -> impl Iterator<Item = usize> {
-        let first = usize::try_from(hash >> (64 - Self::SLOT_BITS)).unwrap_or_default();
-        (0..1 << Self::SLOT_BITS).map(move |step| (first + step) % (1 << Self::SLOT_BITS))
     }
 
     fn bit(hash: u64) -> (usize, u64) {
@@ -169,23 +221,34 @@ impl Words {
         (usize::try_from(place / 64).unwrap_or_default(), 1 << (place % 64))
     }
 
+    /// Returns the slot at which the search for a head begins.
+    fn first_slot(hash: u64) -> usize {
+        usize::try_from(hash >> (64 - SLOTS.trailing_zeros())).unwrap_or_default()
+    }
+
     /// Adds the words of an entry; the text is searched for the one at `telling`.
     fn add(&mut self, entry: &[&str], telling: usize, class: usize) -> Result<(), String> {
         let word = entry[telling].as_bytes();
         let head = Runs::head(word);
-        let number = match self.number(head, word) {
+        let hash = Self::hash(head);
+        let number = match self.number(hash, head, word) {
             Some(number) => number,
             None => {
-                let (index, bit) = Self::bit(Self::hash(head));
+                let (index, bit) = Self::bit(hash);
                 self.known[index] |= bit;
                 self.words.push(Known {
                     word: word.into(),
                     classes: Classes::default(),
                     phrases: Vec::new(),
                 });
-                let number = u16::try_from(self.words.len()).map_err(|error| error.to_string())?;
-                let free = Self::places(Self::hash(head)).find(|place| self.slots[*place].1 == 0);
-                self.slots[free.ok_or("there are too many words")?] = (head, number);
+                // A search ends at a free slot.
+                let number = u16::try_from(self.words.len()).ok();
+                let number = number.filter(|number| usize::from(*number) < SLOTS);
+                let mut slot = Self::first_slot(hash);
+                while self.slots[slot].1 != 0 {
+                    slot = (slot + 1) % SLOTS;
+                }
+                self.slots[slot] = (head, number.ok_or("there are too many words")?);
                 self.words.len() - 1
             }
         };
@@ -200,47 +263,51 @@ impl Words {
         match phrases.find(|phrase| phrase.before == before && phrase.after == after) {
             Some(phrase) => phrase.classes.add(class),
             None => {
-                let mut classes = Classes::default();
-                classes.add(class);
-                known.phrases.push(Phrase {
-                    before,
-                    after,
-                    classes,
-                });
+                let mut phrase = Phrase::new(before, after);
+                phrase.classes.add(class);
+                known.phrases.push(phrase);
             }
         }
         Ok(())
     }
 
-    /// Returns whether a known word may begin with these bytes: for most words of a text the answer is no.
+    /// Returns whether a known word may begin with bytes of this hash: for most words of a text the answer is no.
     #[inline]
-    fn may_know(&self, head: u64) -> bool {
-        let (index, bit) = Self::bit(Self::hash(head));
+    fn may_know(&self, hash: u64) -> bool {
+        let (index, bit) = Self::bit(hash);
         self.known[index] & bit != 0
     }
 
     /// Adds the classes of the word at `span`, by itself and in phrases. The loop over words calls it for few of them,
     /// and is faster if this code is not inlined into it.
     #[inline(never)]
-    fn read(&self, text: &[u8], head: u64, span: &Range<usize>, seen: &mut Classes) {
-        let Some(number) = self.number(head, &text[span.clone()]) else {
+    fn read(&self, text: &[u8], (hash, head): (u64, u64), span: &Range<usize>, seen: &mut Classes) {
+        let Some(number) = self.number(hash, head, &text[span.clone()]) else {
             return;
         };
         let known = &self.words[number];
         seen.extend(&known.classes);
-        let phrases = known.phrases.iter().filter(|phrase| phrase.stands(text, span));
-        phrases.for_each(|phrase| seen.extend(&phrase.classes));
+        if known.phrases.is_empty() {
+            return;
+        }
+        let here = LettersBeside::of(text, span);
+        for phrase in &known.phrases {
+            if phrase.beside.has(here) && phrase.stands(text, span) {
+                seen.extend(&phrase.classes);
+            }
+        }
     }
 
-    fn number(&self, head: u64, word: &[u8]) -> Option<usize> {
-        for place in Self::places(Self::hash(head)) {
-            let (here, number) = self.slots[place];
+    fn number(&self, hash: u64, head: u64, word: &[u8]) -> Option<usize> {
+        let mut slot = Self::first_slot(hash);
+        loop {
+            let (here, number) = self.slots[slot];
             let number = usize::from(number).checked_sub(1)?;
             if here == head && (word.len() < HEAD || *self.words[number].word == *word) {
                 return Some(number);
             }
+            slot = (slot + 1) % SLOTS;
         }
-        None
     }
 }
 
@@ -527,15 +594,16 @@ impl Gate {
     /// Returns the stretches between positions where sentences certainly begin, each with a word.
     fn stretches(&self, lower: &str) -> Vec<Stretch> {
         let bytes = lower.as_bytes();
-        let mut stretches = Vec::new();
+        let mut stretches = Vec::with_capacity(bytes.len() / STRETCH_BYTES + 1);
         let mut seen = Classes::default();
         let mut start = 0;
         let mut is_blank = true;
         Runs::of(bytes).each(|event| match event {
             Event::Word { head, span } => {
                 is_blank = is_blank && tokens::is_article(&bytes[span.clone()]);
-                if self.words.may_know(head) {
-                    self.words.read(bytes, head, &span, &mut seen);
+                let hash = Words::hash(head);
+                if self.words.may_know(hash) {
+                    self.words.read(bytes, (hash, head), &span, &mut seen);
                 }
             }
             Event::End { at } => {
@@ -564,28 +632,31 @@ impl Gate {
 
     /// Returns the signals that a stretch may have: pivots, or others.
     fn signals(&self, lower: &str, stretch: &Stretch, kind: usize) -> Set {
-        let from = lower.floor_char_boundary(stretch.span.start.saturating_sub(REACH_BYTES));
-        let to = lower.ceil_char_boundary((stretch.span.end + REACH_BYTES).min(lower.len()));
-        let text = &lower[from..to];
+        let from = stretch.span.start.saturating_sub(REACH_BYTES);
+        let text = &lower.as_bytes()[from..lower.len().min(stretch.span.end + REACH_BYTES)];
         let seen = &stretch.seen;
         let has = |class: &usize| {
             let mut signs = self.signs[*class].iter();
-            seen.has(*class) || signs.any(|sign| memchr::memchr(*sign, text.as_bytes()).is_some())
+            seen.has(*class) || signs.any(|sign| memchr::memchr(*sign, text).is_some())
         };
-        let says = |group: &Vec<Finder<'_>>| group.iter().any(|part| part.find(text.as_bytes()).is_some());
+        let says = |group: &Vec<Finder<'_>>| group.iter().any(|part| part.find(text).is_some());
         let holds = |needs: &Needs| {
             seen.contains(&needs.classes) && needs.mixed.iter().all(has) && needs.texts.iter().all(says)
         };
         let mut signals = self.always;
-        let patterns = seen
-            .common(&self.rarest[kind])
-            .flat_map(|class| &self.patterns[kind][class]);
-        // Patterns without words are never pivots.
-        let wordless = if kind == 0 { &[] } else { &*self.wordless };
-        for needs in patterns.chain(wordless) {
-            if signals & needs.signal == 0 && holds(needs) {
-                signals |= needs.signal;
+        let mut look_at = |patterns: &[Needs]| {
+            for needs in patterns {
+                if signals & needs.signal == 0 && holds(needs) {
+                    signals |= needs.signal;
+                }
             }
+        };
+        for class in seen.common(&self.rarest[kind]) {
+            look_at(&self.patterns[kind][class]);
+        }
+        // Patterns without words are never pivots.
+        if kind != 0 {
+            look_at(&self.wordless);
         }
         signals
     }

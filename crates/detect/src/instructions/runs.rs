@@ -11,12 +11,30 @@ pub(super) const HEAD: usize = 8;
 const WORD: u8 = 1;
 const END: u8 = 2;
 
-/// The positions of words and ends of sentences in a text in lower case, one bit for each byte.
+/// The words and ends of sentences in a text in lower case.
 #[derive(Debug)]
 pub(super) struct Runs<'t> {
     text: &'t [u8],
-    words: Vec<u64>,
-    ends: Vec<u64>,
+}
+
+/// Bytes of words and ends of sentences in a block, one bit for each byte.
+#[derive(Clone, Copy, Debug, Default)]
+struct BlockBits {
+    words: u64,
+    ends: u64,
+}
+
+impl BlockBits {
+    fn of(block: &[u8; BLOCK]) -> Self {
+        let mut kinds = [0; BLOCK];
+        for (kind, byte) in kinds.iter_mut().zip(block) {
+            *kind = kind_of(*byte);
+        }
+        Self {
+            words: bits(&kinds, WORD),
+            ends: bits(&kinds, END),
+        }
+    }
 }
 
 /// A word or an end of a sentence in a text.
@@ -29,26 +47,8 @@ pub(super) enum Event {
 }
 
 impl<'t> Runs<'t> {
-    pub(super) fn of(text: &'t [u8]) -> Self {
-        let blocks = text.len() / BLOCK + 1;
-        let mut runs = Self {
-            text,
-            words: Vec::with_capacity(blocks + 1),
-            ends: Vec::with_capacity(blocks),
-        };
-        let (whole, rest) = text.as_chunks::<BLOCK>();
-        let mut last = [0; BLOCK];
-        last[..rest.len()].copy_from_slice(rest);
-        for block in whole.iter().chain([&last]) {
-            let mut kinds = [0; BLOCK];
-            for (kind, byte) in kinds.iter_mut().zip(block) {
-                *kind = kind_of(*byte);
-            }
-            runs.words.push(bits(&kinds, WORD));
-            runs.ends.push(bits(&kinds, END));
-        }
-        runs.words.push(0);
-        runs
+    pub(super) const fn of(text: &'t [u8]) -> Self {
+        Self { text }
     }
 
     /// Returns the first bytes of a word, in which most words differ.
@@ -62,9 +62,18 @@ impl<'t> Runs<'t> {
     /// Calls `tell` for every word and every end, in order.
     #[inline]
     pub(super) fn each(&self, mut tell: impl FnMut(Event)) {
+        let (whole, rest) = self.text.as_chunks::<BLOCK>();
+        let mut last = [0; BLOCK];
+        last[..rest.len()].copy_from_slice(rest);
+        let mut blocks = whole.iter().chain([&last]).map(BlockBits::of);
+        let mut following = blocks.next();
         let mut carried = 0;
-        for (index, ends) in self.ends.iter().enumerate() {
-            let (words, next) = (self.words[index], self.words[index + 1]);
+        for index in 0.. {
+            let Some(BlockBits { words, ends }) = following else {
+                return;
+            };
+            following = blocks.next();
+            let next = following.unwrap_or_default().words;
             let starts = words & !(words << 1 | carried);
             carried = words >> 63;
             let mut events = starts | ends;

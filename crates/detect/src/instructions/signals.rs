@@ -154,37 +154,52 @@ type Places = u128;
 pub(crate) struct Masks {
     /// The number of classes.
     classes: usize,
-    /// A mask for each class, once a sentence was read.
-    of: Vec<Places>,
-    touched: Vec<Class>,
+    /// For each class the number of its mask plus one, once a sentence was read. Numbers are much shorter than masks, and
+    /// few classes have one.
+    numbers: Vec<u16>,
+    /// The classes of the sentence, each with its mask.
+    of: Vec<(Class, Places)>,
 }
 
 impl Masks {
     pub(crate) const fn new(classes: usize) -> Self {
         Self {
             classes,
+            numbers: Vec::new(),
             of: Vec::new(),
-            touched: Vec::new(),
         }
     }
 
     fn clear(&mut self) {
-        self.of.resize(self.classes, 0);
-        for class in self.touched.drain(..) {
-            self.of[usize::from(class)] = 0;
+        self.numbers.resize(self.classes, 0);
+        for (class, _) in self.of.drain(..) {
+            self.numbers[usize::from(class)] = 0;
         }
     }
 
     pub(crate) fn add(&mut self, index: usize, class: Class) {
-        let mask = &mut self.of[usize::from(class)];
-        if *mask == 0 {
-            self.touched.push(class);
+        let number = &mut self.numbers[usize::from(class)];
+        match self.of.get_mut(usize::from(*number).wrapping_sub(1)) {
+            Some((_, mask)) => *mask |= 1 << index,
+            None => {
+                self.of.push((class, 1 << index));
+                // Classes are numbered in as many bits.
+                *number = u16::try_from(self.of.len()).unwrap_or_default();
+            }
         }
-        *mask |= 1 << index;
     }
 
     fn get(&self, class: Class) -> Places {
-        self.of[usize::from(class)]
+        let number = usize::from(self.numbers[usize::from(class)]);
+        self.of.get(number.wrapping_sub(1)).map_or(0, |(_, mask)| *mask)
+    }
+
+    /// Takes places out of the mask of a class.
+    fn remove(&mut self, class: Class, places: Places) {
+        let number = usize::from(self.numbers[usize::from(class)]);
+        if let Some((_, mask)) = self.of.get_mut(number.wrapping_sub(1)) {
+            *mask &= !places;
+        }
     }
 }
 
@@ -327,7 +342,7 @@ impl Signals {
         // `Never without asking` demands asking.
         let first = masks.get(self.not).trailing_zeros();
         let allowed = masks.get(self.without) & !1_u128.checked_shl(first).unwrap_or_default();
-        masks.of[usize::from(self.not)] &= !allowed;
+        masks.remove(self.not, allowed);
         let forbidden = self.forbidden(tokens.len(), masks);
         let attacks = masks.get(self.attack);
         let mut sentence = Sentence {
@@ -337,9 +352,9 @@ impl Signals {
             ..Sentence::default()
         };
         let opened = masks
-            .touched
+            .of
             .iter()
-            .flat_map(|class| &self.opened[usize::from(*class)]);
+            .flat_map(|(class, _)| &self.opened[usize::from(*class)]);
         for opened in opened.filter(|opened| opened.needed.iter().all(|class| masks.get(*class) != 0)) {
             let pattern = &self.patterns[usize::from(opened.pattern)];
             if sentence.has(1 << pattern.signal) {

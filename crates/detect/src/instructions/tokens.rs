@@ -151,26 +151,24 @@ pub(crate) fn is_border(bytes: &[u8], at: usize) -> bool {
         (b'\n', _) => ends_line(&bytes[at..]),
         (b'.' | b'!' | b'?', b' ') if is_in_tag(bytes, at) => false,
         (b'!' | b'?', b' ') => true,
-        (b'.', b' ') => {
-            let word = before
-                .iter()
-                .rev()
-                .take_while(|byte| byte.is_ascii_alphanumeric())
-                .count();
-            // A longer run is cut, at any position.
-            let run = before
-                .iter()
-                .rev()
-                .take(MAX_RUN)
-                .take_while(|byte| is_in_run(**byte))
-                .count();
-            run < MAX_RUN - 1
-                && !ABBREVIATIONS
-                    .iter()
-                    .any(|known| known.as_bytes() == &before[before.len() - word..])
-        }
+        (b'.', b' ') => !is_cut(before) && !ends_in_abbreviation(before),
         _ => false,
     }
+}
+
+/// Returns whether the run that `before` ends with may be cut, because it is a long one: then it is cut at any position.
+fn is_cut(before: &[u8]) -> bool {
+    const SHORTEST: usize = MAX_RUN - 1;
+    let near = &before[before.len().saturating_sub(SHORTEST)..];
+    near.iter().rev().all(|byte| is_in_run(*byte)) && near.len() == SHORTEST
+}
+
+/// Returns whether the last word of `before` is an abbreviation.
+fn ends_in_abbreviation(before: &[u8]) -> bool {
+    // One byte more than the longest abbreviation, which is then part of a longer word.
+    let near = &before[before.len().saturating_sub(MAX_ABBREVIATION + 1)..];
+    let gap = near.iter().rposition(|byte| !byte.is_ascii_alphanumeric());
+    is_abbreviation(&near[gap.map_or(0, |gap| gap + 1)..])
 }
 
 /// Returns whether a tag may begin before a position and end after it: all of it belongs to the sentence of its first
@@ -199,8 +197,16 @@ const MAX_QUOTATION: usize = 160;
 /// Longest tag, bytes between its brackets.
 const MAX_TAG: usize = 60;
 
-/// Words after which a full stop does not end a sentence.
-const ABBREVIATIONS: [&str; 10] = ["g", "e", "eg", "i", "ie", "etc", "vs", "no", "approx", "incl"];
+/// Length of the longest abbreviation.
+const MAX_ABBREVIATION: usize = 6;
+
+/// Returns whether a word is one after which a full stop does not end a sentence.
+const fn is_abbreviation(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"g" | b"e" | b"eg" | b"i" | b"ie" | b"etc" | b"vs" | b"no" | b"approx" | b"incl"
+    )
+}
 
 struct Reader<'t, T> {
     text: &'t str,
@@ -280,13 +286,9 @@ impl<T: FnMut(&[Token])> Reader<'_, T> {
             || matches!(next, b'"' | b'\'' | b'`' | b')' | b']' | b'<' | b'*') && self.bytes[at] != b'.'
             || matches!(next, b'"' | b'\'' | b'`' | b')' | b']' | b'<' | b'*')
                 && self.bytes.get(at + 2).is_none_or(u8::is_ascii_whitespace);
-        let is_abbreviation = self.bytes[at] == b'.' && {
-            let word = self
-                .current
-                .last()
-                .map_or("", |token| &self.text[token.span.clone()]);
-            ABBREVIATIONS.contains(&word) && self.current.last().is_some_and(|token| token.span.end == at)
-        };
+        let last = self.current.last().filter(|token| token.span.end == at);
+        let is_abbreviation = self.bytes[at] == b'.'
+            && last.is_some_and(|token| is_abbreviation(&self.bytes[token.span.clone()]));
         if is_end && !is_abbreviation {
             self.end();
         } else if self.bytes[at] == b'.'

@@ -339,33 +339,50 @@ fn is_separator(byte: u8) -> bool {
 
 /// Returns the position of the next five letters that are set apart.
 fn next_spelled(bytes: &[u8], from: usize) -> Option<usize> {
-    let mut at = from;
-    while let Some(window) = bytes
-        .get(at..)
-        .and_then(|rest| rest.first_chunk::<{ BLOCK + SPELLED }>())
-    {
-        let found = || (at..at + BLOCK).find(|start| alternates(bytes, *start));
-        if may_alternate(window)
-            && let Some(found) = found()
+    let (blocks, rest) = bytes.get(from..)?.as_chunks::<BLOCK>();
+    let among = |mut starts: Range<usize>| starts.find(|start| alternates(bytes, *start));
+    // Letters set apart begin with the first quarter that they fill, or just before it.
+    let before = |quarter: usize| quarter.saturating_sub(QUARTER - 1).max(from);
+    let in_block = |(index, block): (usize, &[u8; BLOCK])| {
+        let letters = letters(block);
+        let quarters = letters.as_chunks::<QUARTER>().0;
+        // Without a branch for each.
+        if !quarters
+            .iter()
+            .fold(false, |any, quarter| any | is_alternating(quarter))
         {
-            return Some(found);
+            return None;
         }
-        at += BLOCK;
-    }
-    (at..bytes.len()).find(|start| alternates(bytes, *start))
+        let places = quarters
+            .iter()
+            .enumerate()
+            .filter(|(_, quarter)| is_alternating(quarter));
+        let mut places = places.map(|(quarter, _)| from + index * BLOCK + quarter * QUARTER);
+        places.find_map(|quarter| among(before(quarter)..quarter + 1))
+    };
+    let in_rest = || among(before(bytes.len() - rest.len())..bytes.len());
+    blocks.iter().enumerate().find_map(in_block).or_else(in_rest)
 }
 
 /// Bytes of the fewest letters set apart.
 const SPELLED: usize = 10;
 /// Places that are looked at together.
-const BLOCK: usize = 32;
+const BLOCK: usize = 64;
+/// Bytes that are compared as one: few enough that [`SPELLED`] bytes fill at least one quarter, wherever they begin.
+const QUARTER: usize = 4;
 
-/// Returns whether letters and others may alternate from one of the first places on, without a branch for each.
-fn may_alternate(window: &[u8; BLOCK + SPELLED]) -> bool {
-    let is_letter = |at: usize| window[at].is_ascii_alphabetic();
-    let alternates = |at| is_letter(at) & !is_letter(at + 1);
-    let here = |at| alternates(at) & alternates(at + 2) & alternates(at + 4);
-    (0..BLOCK).fold(false, |any, at| any | here(at))
+/// Returns for each byte whether it is a letter.
+fn letters(block: &[u8; BLOCK]) -> [u8; BLOCK] {
+    let mut letters = [0; BLOCK];
+    for (letter, byte) in letters.iter_mut().zip(block) {
+        *letter = u8::from(byte.is_ascii_alphabetic());
+    }
+    letters
+}
+
+/// Returns whether letters and others alternate in a quarter.
+fn is_alternating(quarter: &[u8; QUARTER]) -> bool {
+    (*quarter == [1, 0, 1, 0]) | (*quarter == [0, 1, 0, 1])
 }
 
 fn alternates(bytes: &[u8], start: usize) -> bool {
