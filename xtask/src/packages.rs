@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeSet,
     process::Command,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use anyhow::Result;
@@ -15,6 +18,15 @@ use crate::{
 
 /// True once `apt-get update` has run in this process.
 static LISTS_ARE_FRESH: AtomicBool = AtomicBool::new(false);
+
+/// One apt at a time, because a second one fails.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Runs a command in which apt changes the machine, after any other one.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    shell::run(command)
+}
 
 /// Returns whether this distribution has apt.
 pub(crate) fn apt_exists() -> bool {
@@ -49,7 +61,7 @@ pub(crate) fn lists_are_fresh() -> bool {
 
 /// Updates the package lists; consent was given before.
 pub(crate) fn refresh() -> Result<()> {
-    shell::run(&mut update())?;
+    run(&mut update())?;
     LISTS_ARE_FRESH.store(true, Ordering::Relaxed);
     Ok(())
 }
@@ -115,5 +127,5 @@ pub(crate) fn require(purpose: &str, names: &[&str]) -> Result<()> {
         privilege::consent(&purpose, &[update(), install(&missing)], Change::Adds)?;
         refresh()?;
     }
-    shell::run(&mut install(&missing))
+    run(&mut install(&missing))
 }

@@ -7,7 +7,7 @@ use std::{
     panic::resume_unwind,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    thread::ScopedJoinHandle,
+    thread::{self, ScopedJoinHandle},
     time::Instant,
 };
 
@@ -104,6 +104,20 @@ pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
+/// Does two things at the same time, and returns what both say: each failure is reported.
+pub(crate) fn both(
+    one: impl FnOnce() -> Result<()>,
+    other: impl FnOnce() -> Result<()> + Send,
+) -> Result<()> {
+    thread::scope(|scope| {
+        let other = scope.spawn(other);
+        match (one(), join(other)) {
+            (Err(one), Err(other)) => Err(one.context(format!("{other:#}; and also"))),
+            (one, other) => one.and(other),
+        }
+    })
+}
+
 /// Makes a command that runs in the repository's root.
 pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
@@ -184,6 +198,23 @@ mod tests {
             shown(&command),
             r"'RUSTFLAGS=-C x' cargo build --features 'a b' 'it'\''s'"
         );
+    }
+
+    #[test]
+    fn of_two_failures_both_are_told() {
+        let outcome = |fails: bool, name: &'static str| match fails {
+            true => Err(anyhow::anyhow!(name)),
+            false => Ok(()),
+        };
+        for (one, other, expected) in [
+            (false, false, None),
+            (true, false, Some("one")),
+            (false, true, Some("other")),
+            (true, true, Some("other; and also: one")),
+        ] {
+            let told = both(|| outcome(one, "one"), || outcome(other, "other"));
+            assert_eq!(told.err().map(|error| format!("{error:#}")).as_deref(), expected);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: runs every test, on a machine that needs only Rust and apt to begin with.
 
-use std::{collections::BTreeSet, path::Path, process::Command, thread};
+use std::{collections::BTreeSet, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
@@ -44,32 +44,36 @@ const LOG_TEST: &str = "lines_of_the_programs_come";
 pub(crate) fn run() -> Result<()> {
     build_ebpf::run()?;
     let logging = build_ebpf::logging()?;
-    packages::require_commands("testing with real servers", &USED)?;
-    real_servers::prerequisites()?;
-    for package in [PROMETHEUS, NGINX] {
-        skipped_outside_ci(package.unpack().map(drop))?;
-    }
+    install()?;
     let tests = IntegrationTests::find()?;
-    thread::scope(|scope| {
-        let servers = scope.spawn(|| real_servers::install().and_then(|()| collector::install()));
-        step("tests", || unit_tests(&tests))?;
-        shell::join(servers)
-    })?;
+    shell::both(|| step("tests", || unit_tests(&tests)), download)?;
     step("the programs that the end-to-end tests run", || {
         // Built without the other packages, whose features differ from those of a release.
         let programs = ["--package", "mcpmon", "--package", "mcpmon-conformant-server"];
         shell::run(shell::cargo().args(["build", "--locked"]).args(programs))
     })?;
-    thread::scope(|scope| {
-        // The tests on this host mostly wait, and an emulator only computes.
-        let lab = scope.spawn(|| step("kernel tests on other kernels", other_kernels));
-        let here = on_this_host(&tests, logging.as_deref());
-        // Both may fail; each failure is reported.
-        match (here, shell::join(lab)) {
-            (Err(here), Err(lab)) => Err(here.context(format!("{lab:#}; and also"))),
-            (here, lab) => here.and(lab),
-        }
-    })
+    // The tests on this host mostly wait, and an emulator only computes.
+    shell::both(
+        || on_this_host(&tests, logging.as_deref()),
+        || step("kernel tests on other kernels", other_kernels),
+    )
+}
+
+/// Installs what the tests need of the distribution; may ask for consent.
+pub(crate) fn install() -> Result<()> {
+    packages::require_commands("testing with real servers", &USED)?;
+    real_servers::prerequisites()?;
+    for package in [PROMETHEUS, NGINX] {
+        skipped_outside_ci(package.unpack().map(drop))?;
+    }
+    Ok(())
+}
+
+/// Downloads the rest of what the tests need. It mostly waits for the network.
+pub(crate) fn download() -> Result<()> {
+    real_servers::install()?;
+    collector::install()?;
+    skipped_outside_ci(vm::provide(&VmArgs::default()))
 }
 
 /// Runs the tests that start the built program.
@@ -85,8 +89,7 @@ fn on_this_host(tests: &IntegrationTests, logging: Option<&Path>) -> Result<()> 
 fn unit_tests(tests: &IntegrationTests) -> Result<()> {
     let of_units = |package: &str| package != RED_TEAM && !ROOT_TESTS.contains(&package);
     let mut cargo = cargo_test();
-    shell::run(cargo.args(["--lib", "--bins"]).args(tests.of(of_units)))?;
-    shell::run(cargo_test().arg("--doc"))
+    shell::run(cargo.args(["--lib", "--bins"]).args(tests.of(of_units)))
 }
 
 /// Makes a test run of the whole workspace. Tests are selected by their names, not by their packages: for each

@@ -107,7 +107,7 @@ impl Packages {
             Self::Agreed => {
                 *self = Self::Installed;
                 step("install the compiler's packages", || {
-                    shell::run(&mut packages::install(names))
+                    packages::run(&mut packages::install(names))
                 })
             }
             Self::Installed => {

@@ -87,6 +87,22 @@ pub(super) fn questions(text: &str) -> Vec<String> {
     text.lines().enumerate().filter_map(question).collect()
 }
 
+/// Returns the doc comments of a Rust file that have a block of code: no run of the tests compiles it.
+pub(super) fn code(text: &str) -> Vec<String> {
+    let fence = |(number, line): (usize, &str)| {
+        let line = line.trim_start();
+        let words = line.strip_prefix("//!").or_else(|| line.strip_prefix("///"))?;
+        let fenced = words.trim_start().starts_with("```");
+        fenced.then(|| {
+            format!(
+                "line {}: code in a doc comment is not compiled: make it a test",
+                number + 1
+            )
+        })
+    };
+    text.lines().enumerate().filter_map(fence).collect()
+}
+
 /// Returns the constants whose names have another word for a bound than the house.
 pub(super) fn bounds(tokens: &[Token]) -> Vec<String> {
     let named = |pair: &[Token]| {
@@ -150,6 +166,12 @@ mod tests {
             found[0].starts_with("line 2: ") && found[1].starts_with("line 3: "),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn code_in_doc_comments_is_found() {
+        let found = code("//! Owns it.\n/// ```\n    //! ```text\n// ```\nlet a = \"```\";\n");
+        assert_eq!(found.len(), 2, "{found:?}");
     }
 
     #[test]

@@ -123,7 +123,10 @@ mod x;",
             let of_rust = is_rust(&path).then(|| {
                 let bounds = house::bounds(&source::read(&text).tokens);
                 let found = house::of_rust(&path, &text).into_iter();
-                found.chain(house::questions(&text)).chain(bounds)
+                found
+                    .chain(house::questions(&text))
+                    .chain(house::code(&text))
+                    .chain(bounds)
             });
             let found = house::of_text(&text)
                 .into_iter()

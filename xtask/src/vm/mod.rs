@@ -18,7 +18,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{
-    build_ebpf,
+    build_ebpf, packages,
     privilege::{self, Change, Privilege},
     shell::{self, Environment, say, step},
 };
@@ -134,18 +134,27 @@ pub(crate) struct Lab {
     programs: BTreeMap<Architecture, PathBuf>,
 }
 
-/// Prepares the lab for the requested kernels; the kernel programs are built before.
-pub(crate) fn prepare(args: &VmArgs) -> Result<Lab> {
+/// Installs and downloads what the requested kernels need.
+pub(crate) fn provide(args: &VmArgs) -> Result<()> {
     if env::consts::ARCH != "x86_64" {
         let reason = format!("the lab runs on x86_64, this machine is {}", env::consts::ARCH);
         return Err(Environment(reason).into());
     }
-    let directory = shell::target().join("vm");
+    for kernel in &args.kernels {
+        provide_emulator(kernel.architecture)?;
+        fetch(args, *kernel)?;
+    }
+    Ok(())
+}
+
+/// Prepares the lab for the requested kernels; the kernel programs are built before.
+pub(crate) fn prepare(args: &VmArgs) -> Result<Lab> {
+    provide(args)?;
+    let directory = directory();
     let mut programs = BTreeMap::new();
     for kernel in &args.kernels {
         let architecture = kernel.architecture;
         if let Entry::Vacant(place) = programs.entry(architecture) {
-            provide_emulator(architecture)?;
             let title = format!(
                 "build the kernel tests as one static program for {}",
                 architecture.target()
@@ -156,13 +165,21 @@ pub(crate) fn prepare(args: &VmArgs) -> Result<Lab> {
     Ok(Lab { directory, programs })
 }
 
+fn directory() -> PathBuf {
+    shell::target().join("vm")
+}
+
+fn fetch(args: &VmArgs, kernel: Kernel) -> Result<Image> {
+    image::fetch(&directory(), kernel, args.mirror.as_deref())
+        .with_context(|| format!("cannot fetch kernel {}", kernel.name))
+}
+
 /// Boots each requested kernel. Returns an error if one of them failed, or differs from `docs/kernel-coverage.md`.
 pub(crate) fn boot_each(args: &VmArgs, Lab { directory, programs }: &Lab) -> Result<()> {
     let mut coverage = Coverage::read()?;
     let mut failed = Vec::new();
     for kernel in &args.kernels {
-        let image = image::fetch(directory, *kernel, args.mirror.as_deref())
-            .with_context(|| format!("cannot fetch kernel {}", kernel.name))?;
+        let image = fetch(args, *kernel)?;
         let program = programs.get(&kernel.architecture);
         let program = program.context("the lab was prepared for other kernels")?;
         let report = test(args, directory, *kernel, &image, program)?;
@@ -183,7 +200,7 @@ pub(crate) fn boot_each(args: &VmArgs, Lab { directory, programs }: &Lab) -> Res
 pub(crate) fn usual_image() -> Result<Image> {
     provide_emulator(Architecture::X86_64)?;
     let mirror = env::var("MCPMON_VM_MIRROR").ok();
-    image::fetch(&shell::target().join("vm"), usual_kernel()?, mirror.as_deref())
+    image::fetch(&directory(), usual_kernel()?, mirror.as_deref())
 }
 
 /// Returns the Debian release of this kernel, and an archive of it.
@@ -240,7 +257,7 @@ fn provide_emulator(architecture: Architecture) -> Result<()> {
         Privilege::current().elevate(script)
     };
     privilege::consent("the lab needs an emulator", &[provision()], Change::Adds)?;
-    shell::run(&mut provision())?;
+    packages::run(&mut provision())?;
     ensure!(shell::which(emulator).is_some(), "{emulator} is still missing");
     Ok(())
 }
