@@ -54,7 +54,7 @@ pub struct AddressTables {
     word: u64,
     /// The links, to attach the program for packets.
     links: Option<Links>,
-    /// Whether these tables need the program for packets.
+    /// True if these tables need the program for packets.
     packets_judged: bool,
 }
 
