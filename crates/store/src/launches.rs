@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::{
     Filter, StoredEvent,
     query::{self, EventRange},
-    row,
+    row, schema,
 };
 
 /// Most mismatches that are shown with one start: a server has three parts.
@@ -102,9 +102,10 @@ fn orphaned(connection: &Connection, started: &StoredEvent) -> rusqlite::Result<
         return Ok(None);
     };
     let seq = connection
-        .prepare_cached(
-            "SELECT max(seq) FROM events WHERE pid = ?1 AND type = ?2 AND server_id = ?3 AND seq > ?4",
-        )?
+        .prepare_cached(&of_launches(
+            "max(seq)",
+            "pid = ?1 AND type = ?2 AND server_id = ?3 AND seq > ?4",
+        ))?
         .query_row(params![process.pid, ORPHANED, server, started.seq], |row| {
             row.get::<_, Option<i64>>(0)
         })?;
@@ -139,21 +140,31 @@ fn join(connection: &Connection, started: StoredEvent) -> rusqlite::Result<Launc
     })
 }
 
+/// Returns the statement that reads `what` of events in the index of launches.
+fn of_launches(what: &str, condition: &str) -> String {
+    format!(
+        "SELECT {what} FROM events INDEXED BY events_of_launches WHERE {} AND {condition}",
+        schema::OF_LAUNCHES
+    )
+}
+
 /// Returns the position of the latest start or end of that process id before `seq`.
 fn before(connection: &Connection, server: &str, pid: u32, seq: i64) -> rusqlite::Result<Option<i64>> {
     connection
-        .prepare_cached(
-            "SELECT max(seq) FROM events WHERE server_id = ?1 AND type IN (?2, ?3) AND pid = ?4 AND seq < ?5",
-        )?
+        .prepare_cached(&of_launches(
+            "max(seq)",
+            "server_id = ?1 AND type IN (?2, ?3) AND pid = ?4 AND seq < ?5",
+        ))?
         .query_row(params![server, STARTED, EXITED, pid, seq], |row| row.get(0))
 }
 
 /// Returns the position of the first start of that process id after `seq`.
 fn after(connection: &Connection, server: &str, pid: u32, seq: i64) -> rusqlite::Result<Option<i64>> {
     connection
-        .prepare_cached(
-            "SELECT min(seq) FROM events WHERE server_id = ?1 AND type = ?2 AND pid = ?3 AND seq > ?4",
-        )?
+        .prepare_cached(&of_launches(
+            "min(seq)",
+            "server_id = ?1 AND type = ?2 AND pid = ?3 AND seq > ?4",
+        ))?
         .query_row(params![server, STARTED, pid, seq], |row| row.get(0))
 }
 
@@ -166,10 +177,9 @@ fn between(
     limit: u32,
 ) -> rusqlite::Result<Vec<StoredEvent>> {
     connection
-        .prepare_cached(&format!(
-            "SELECT {columns} FROM events \
-             WHERE server_id = ?1 AND type = ?2 AND pid = ?3 AND seq > ?4 AND seq < ?5 ORDER BY seq LIMIT ?6",
-            columns = row::COLUMNS
+        .prepare_cached(&of_launches(
+            row::COLUMNS,
+            "server_id = ?1 AND type = ?2 AND pid = ?3 AND seq > ?4 AND seq < ?5 ORDER BY seq LIMIT ?6",
         ))?
         .query_map(
             params![server, kind, pid, range.start, range.end, limit],

@@ -28,7 +28,6 @@ mod open_error;
 mod outlets;
 mod pins;
 mod places;
-mod positions;
 mod query;
 mod queue;
 mod reader;

@@ -7,11 +7,10 @@ const APPLICATION_ID: i32 = 0x4d43_504d;
 
 /// Each step brings a store from version `index` to `index + 1`; a released step never changes.
 ///
-/// Each filter of the listings has an index: `type` for `connections` and `execs`, `timestamp` for `--since` and
-/// retention, `server_id` for `--server`, `session_id` for `--session` and reports, and one each for `--pid` (which
-/// also joins a launch with its end), `--tool`, both ids of `--trace`, `--severity` and `--action`. An index contains
-/// only rows with such a value: an allowed event of severity info is in neither of the last two. The row id follows in
-/// each index, so that the newest N rows come without sorting. `events_notable` has what retention spares (`NOTABLE`).
+/// `events_listed` contains what the listings filter by: all entries of a type, or of the whole store, are looked at, and
+/// one index for all filters costs each event a third of what one for each filter did. `timestamp` has an index for
+/// `--since`, retention and the look-up of an id, `session_id` for `--session` and reports. `events_of_launches` joins a
+/// launch with its end, and `events_notable` has what retention spares (`NOTABLE`); hardly any event is in these two.
 /// AUTOINCREMENT keeps positions increasing when retention empties the table.
 const MIGRATIONS: &[&str] = &[
     "
@@ -250,7 +249,30 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (outlet, event_id)
     ) WITHOUT ROWID;
 ",
+    "
+    DROP INDEX events_by_type;
+    DROP INDEX events_by_server;
+    DROP INDEX events_by_pid;
+    DROP INDEX events_by_tool;
+    DROP INDEX events_by_call;
+    DROP INDEX events_by_trace;
+    DROP INDEX events_by_severity;
+    DROP INDEX events_by_action;
+
+    CREATE INDEX events_listed ON events (
+        type, seq, timestamp, server_id, pid, severity, action, data ->> '$.tool_name', data ->> '$.tool_call_id',
+        substr(data ->> '$.trace_parent', 4, 32)
+    );
+    CREATE INDEX events_of_launches ON events (pid)
+        WHERE (type = 'mcp_server_started' OR type = 'mcp_server_exited'
+            OR type = 'mcp_server_orphaned' OR type = 'mcp_server_binary_mismatch');
+",
 ];
+
+/// The condition for events that belong to the launch of a server. The index `events_of_launches` has the same
+/// condition. SQLite would make a table of a list of names, for each event that is written.
+pub(super) const OF_LAUNCHES: &str = "(type = 'mcp_server_started' OR type = 'mcp_server_exited' \
+     OR type = 'mcp_server_orphaned' OR type = 'mcp_server_binary_mismatch')";
 
 /// The condition for events that outlive ordinary ones when the store is full: detections, stopped actions,
 /// and everything else of severity medium or worse. A withheld result is represented by the finding that
@@ -410,6 +432,43 @@ mod tests {
         let rows: Vec<(String, String, i64, i64)> = rows.unwrap().map(Result::unwrap).collect();
         let row = |id: &str, until| ("webhook".to_owned(), id.to_owned(), 5, until);
         assert_eq!(rows, [row("e", 8), row("f", 9)]);
+    }
+
+    #[test]
+    fn events_of_the_version_before_are_listed_and_it_goes_on_writing() {
+        let mut connection = database();
+        migrate_with(&mut connection, &MIGRATIONS[..12]).unwrap();
+        // As a wrapper of the previous version does.
+        let insert = "INSERT OR FAIL INTO events (id, type, timestamp, host, session_id, server_id, layer, severity, \
+             action, rule, reason, pid, exe, comm, uid, container_id, pod_uid, namespace, pod, data) \
+             VALUES (?1, 'mcp_tool_called', 7, 'laptop', 's', 'files', 'stdio', 0, 'allow', NULL, NULL, 42, NULL, NULL, \
+             NULL, NULL, NULL, NULL, NULL, '{\"tool_name\":\"read\"}')";
+        connection.execute(insert, ["e"]).unwrap();
+        migrate(&mut connection).unwrap();
+        connection.execute(insert, ["f"]).unwrap();
+        let filter = crate::Filter {
+            tool: Some("read".to_owned()),
+            pid: Some(42),
+            ..crate::Filter::default()
+        };
+        let window = crate::query::EventRange::Newest { limit: 9 };
+        let found = crate::query::find(&connection, &filter, window).unwrap();
+        assert_eq!(found.len(), 2);
+        let indexes: Vec<String> = connection
+            .prepare("SELECT name FROM pragma_index_list('events') ORDER BY name")
+            .unwrap()
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        let expected = [
+            "events_by_session",
+            "events_by_timestamp",
+            "events_listed",
+            "events_notable",
+            "events_of_launches",
+        ];
+        assert_eq!(indexes, expected);
     }
 
     #[test]

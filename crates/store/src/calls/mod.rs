@@ -32,6 +32,8 @@ const CHUNK: usize = 65_536;
 /// positions before the known event the search begins: processes write their events at different times.
 const MAX_COMPANIONS: u32 = 64;
 const POSITIONS_BEFORE: i64 = 64;
+/// The number of positions after the known event at which the search ends: no call waits that long.
+const POSITIONS_AFTER: i64 = 65_536;
 /// The limit for both together.
 const MAX_NEAR: u32 = MAX_COMPANIONS + POSITIONS_BEFORE as u32;
 
@@ -205,8 +207,9 @@ fn companions(connection: &Connection, judged: &[Position]) -> rusqlite::Result<
         for (_, seq) in alike {
             let before = seq.saturating_sub(POSITIONS_BEFORE);
             while window.pop_front_if(|first| *first <= before).is_some() {}
-            let more = EventRange::After {
+            let more = EventRange::Near {
                 seq: window.back().copied().unwrap_or(before),
+                until: seq.saturating_add(POSITIONS_AFTER),
                 limit: u32::try_from(window.len()).map_or(0, |known| MAX_NEAR.saturating_sub(known)),
             };
             let found = query::find(connection, &companions, more)?;
