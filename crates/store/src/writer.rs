@@ -243,7 +243,11 @@ impl StoreWriter {
             .filter(|entry| matches!(entry, StoreEntry::Event(_) | StoreEntry::Rescued(_)))
             .count() as u64;
         let entries = self.destination.prepare(entries);
-        let outcome = self.carry_out(&entries, events);
+        // Nearly all results hold nothing that is stored, and a transaction would keep others from the store.
+        let outcome = match entries.is_empty() {
+            true => Outcome::Written { events },
+            false => self.carry_out(&entries, events),
+        };
         match outcome {
             Outcome::Written { .. } => self.journal.settle(kept),
             Outcome::Dropped { .. } => is_stored = false,

@@ -295,6 +295,38 @@ impl Destination for Resting {
     }
 }
 
+/// A destination that keeps nothing but changes of the policy.
+#[derive(Debug)]
+struct Choosy(std::sync::mpsc::Sender<usize>);
+
+impl Destination for Choosy {
+    fn prepare(&mut self, mut entries: Vec<StoreEntry>) -> Vec<StoreEntry> {
+        entries.retain(|entry| matches!(entry, StoreEntry::PolicyChanged));
+        entries
+    }
+
+    fn keep(&mut self, entries: &[StoreEntry]) -> Result<(), StoreError> {
+        self.0.send(entries.len()).unwrap();
+        Ok(())
+    }
+
+    fn prune(&mut self, _: RetentionLimits, _: Timestamp) -> Pruned {
+        NOTHING_TO_PRUNE
+    }
+}
+
+#[test]
+fn the_destination_is_left_alone_where_nothing_is_left_to_keep() {
+    let bench = Bench::new();
+    let (kept, keeps) = std::sync::mpsc::channel();
+    let recorder = Recorder::with(Box::new(Choosy(kept)), bench.settings.clone()).unwrap();
+    for entry in [StoreEntry::ForgetRunning, StoreEntry::PolicyChanged] {
+        assert_eq!(recorder.put_all(vec![entry], TIMEOUT), Ok(()));
+    }
+    drop(recorder);
+    assert_eq!(keeps.into_iter().collect::<Vec<_>>(), [1]);
+}
+
 #[test]
 fn where_nothing_is_recorded_for_some_time_the_destination_rests() {
     let mut bench = Bench::new();

@@ -204,8 +204,13 @@ impl Store {
 
     fn await_briefly(&mut self) -> Result<(), StoreError> {
         self.is_awaited = true;
-        let set = self.connection.busy_handler(Some(locks::look_again_meanwhile));
-        set.map_err(|source| StoreError::Sqlite {
+        let mut prepare = || {
+            self.connection.busy_handler(Some(locks::look_again_meanwhile))?;
+            // The log is written back by those that nobody waits for: that takes milliseconds.
+            self.connection
+                .pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
+        };
+        prepare().map_err(|source| StoreError::Sqlite {
             path: self.path.clone(),
             source,
         })
