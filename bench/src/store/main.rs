@@ -37,8 +37,10 @@ struct Options {
 /// The times of one round.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
-    /// The time of an event with plain SQLite, in nanoseconds.
+    /// The time of an event with plain SQLite and two indexes, in nanoseconds.
     plain: f64,
+    /// The time of an event with plain SQLite and the store's columns and indexes, in nanoseconds.
+    alike: f64,
     /// The time of an event with mcpmon's store, in nanoseconds.
     recorded: f64,
     /// The time of a large file with plain SHA-256, in seconds.
@@ -74,6 +76,7 @@ fn main() -> Result<ExitCode> {
             let slowest = listings.by_filters()?;
             Ok(Taken {
                 plain: events.plain()?,
+                alike: events.alike()?,
                 recorded: events.recorded()?,
                 digest: digests.plain()?,
                 cold: digests.cold()?,
