@@ -10,6 +10,7 @@ mod runs;
 mod signals;
 mod tokens;
 mod vocabulary;
+mod words;
 
 use std::{
     borrow::Cow,

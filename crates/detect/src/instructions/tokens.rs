@@ -158,9 +158,9 @@ pub(crate) fn is_border(bytes: &[u8], at: usize) -> bool {
 
 /// Returns whether the run that `before` ends with may be cut, because it is a long one: then it is cut at any position.
 fn is_cut(before: &[u8]) -> bool {
-    const SHORTEST: usize = MAX_RUN - 1;
-    let near = &before[before.len().saturating_sub(SHORTEST)..];
-    near.iter().rev().all(|byte| is_in_run(*byte)) && near.len() == SHORTEST
+    const MIN_CUT: usize = MAX_RUN - 1;
+    let near = &before[before.len().saturating_sub(MIN_CUT)..];
+    near.iter().rev().all(|byte| is_in_run(*byte)) && near.len() == MIN_CUT
 }
 
 /// Returns whether the last word of `before` is an abbreviation.
