@@ -25,6 +25,8 @@ pub enum Kind {
     Resume = 5,
     /// [`CloseRecord`]
     Close = 6,
+    /// [`RefusedStartRecord`]
+    RefusedStart = 7,
 }
 
 /// First part of every record.
@@ -33,7 +35,8 @@ pub enum Kind {
 pub struct Header {
     /// [`Kind`].
     pub kind: u16,
-    /// Sequence it belongs to: 0 connections, 1 processes, 2 packets, which are in the ring of connections.
+    /// Sequence it belongs to: 0 connections, 1 processes, 2 packets, which are in the ring of connections,
+    /// 3 refused starts, which are in the ring of processes.
     pub ring: u16,
     /// CPU it was written on.
     pub cpu: u32,
@@ -100,6 +103,8 @@ impl ExecRecord {
     pub const FLAG_ARGV_FAULT: u32 = 1 << 1;
     /// The process is stopped before its first instruction, and waits to be judged.
     pub const FLAG_HELD: u32 = 1 << 2;
+    /// The digest of the file that runs is an accepted one, and the program is stopped for no other reason.
+    pub const FLAG_VERIFIED: u32 = 1 << 3;
 }
 
 /// An [`ExecRecord`] with memory for the longest arguments: the buffer that the kernel program fills.
@@ -158,6 +163,27 @@ pub struct ResumeRecord {
     pub reserved: u32,
     /// Command name of the sender.
     pub comm: [u8; COMM_LEN],
+}
+
+/// A start was refused (`EPERM`), because the program's digest is none of those accepted for its path: the process goes
+/// on with the program that it had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct RefusedStartRecord {
+    /// Common part.
+    pub header: Header,
+    /// The process that called `execve`.
+    pub process: ProcessKey,
+    /// Real user id.
+    pub uid: u32,
+    /// Bytes of `path` in use, without the NUL.
+    pub path_len: u32,
+    /// Command name of the calling program.
+    pub comm: [u8; COMM_LEN],
+    /// SHA-256 of the refused program.
+    pub digest: [u8; 32],
+    /// Path of the refused program, below the root of the process.
+    pub path: [u8; FILENAME_MAX],
 }
 
 /// A connection, a datagram, a packet or a socket that a rule or a server's process makes reportable.
@@ -314,11 +340,17 @@ pub enum Counter {
     CloseSeen,
     /// Their records lost.
     CloseLost,
+    /// Starts refused by their digest.
+    StartRefused,
+    /// Starts whose digest is accepted.
+    StartVerified,
+    /// Starts of checked programs for which the kernel gave no SHA-256.
+    StartUnhashed,
 }
 
 impl Counter {
     /// Number of counters.
-    pub const COUNT: u32 = 15;
+    pub const COUNT: u32 = 18;
     /// Names, in index order.
     pub const NAMES: [&'static str; Self::COUNT as usize] = [
         "exec_seen",
@@ -336,6 +368,9 @@ impl Counter {
         "exec_held",
         "close_seen",
         "close_lost",
+        "start_refused",
+        "start_verified",
+        "start_unhashed",
     ];
 }
 
@@ -347,6 +382,7 @@ assert_layout!(ExecBuffer, size 424 + ARGV_MAX, argv at 424);
 assert_layout!(ForkRecord, size 80, entry at 56);
 assert_layout!(ExitRecord, size 72, entry at 40, status at 64);
 assert_layout!(ResumeRecord, size 80, sender at 40, uid at 56, comm at 64);
+assert_layout!(RefusedStartRecord, size 352, process at 24, uid at 40, comm at 48, digest at 64, path at 96);
 assert_layout!(ConnectRecord, size 144, process at 24, entry at 40, cgroup at 64, address at 80, given at 96,
     rule at 112, port at 120, comm at 128);
 assert_layout!(OpenedConnection, size 72, process at 8, address at 24, comm at 40, instance at 56, port at 64);
@@ -359,8 +395,9 @@ pod!(
     ForkRecord,
     ExitRecord,
     ResumeRecord,
+    RefusedStartRecord,
     ConnectRecord,
     OpenedConnection,
     CloseRecord
 );
-const _: () = assert!(Counter::CloseLost as u32 + 1 == Counter::COUNT);
+const _: () = assert!(Counter::StartUnhashed as u32 + 1 == Counter::COUNT);

@@ -29,6 +29,36 @@ pub enum GateKind {
     First = 3,
 }
 
+/// A program that is a pinned server of a user, and nothing else: its digest is checked when it is started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(C)]
+pub struct CheckedProgram {
+    /// [`name_hash`] of its path, below the root of the process that starts it. A collision only has another program of
+    /// the same user checked, which that user can do in other ways.
+    pub path: u64,
+    /// Real user id.
+    pub uid: u32,
+    /// Explicit padding.
+    pub reserved: u32,
+}
+
+/// A digest that is accepted for a checked program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(C)]
+pub struct AcceptedDigest {
+    /// The program.
+    pub program: CheckedProgram,
+    /// SHA-256.
+    pub digest: [u8; 32],
+}
+
+impl AcceptedDigest {
+    /// Value of an entry: the program is all that is pinned, so it is not stopped.
+    pub const WHOLE: u32 = 1;
+    /// Value of an entry: other files of the server have to be compared, and the program is stopped for that.
+    pub const PART: u32 = 2;
+}
+
 /// The switch of the gate. The daemon extends the time as long as it works; after that time the kernel stops no
 /// process, so that none waits for a daemon that is gone or hangs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,9 +121,11 @@ pub fn name_hash(name: &[u8]) -> u64 {
 }
 
 assert_layout!(GateKey, size 16, uid at 8, kind at 12);
+assert_layout!(CheckedProgram, size 16, uid at 8);
+assert_layout!(AcceptedDigest, size 48, digest at 16);
 assert_layout!(Gate, size 8);
 assert_layout!(Hold, size 24, flags at 16);
-pod!(GateKey, Gate, Hold);
+pod!(GateKey, CheckedProgram, AcceptedDigest, Gate, Hold);
 
 #[cfg(test)]
 mod tests {

@@ -33,3 +33,7 @@ pub const GATE_NAMES_OF_USER: usize = 1 << 12;
 pub const HELD_PROCESSES: u32 = 1 << 13;
 /// Bytes of the argument vector in which the exec gate looks for names.
 pub const GATE_ARGV_MAX: usize = 256;
+/// Paths of programs whose digest is checked when they are started, by user.
+pub const CHECKED_PROGRAMS: u32 = 1 << 12;
+/// Their accepted digests.
+pub const ACCEPTED_DIGESTS: u32 = 1 << 14;

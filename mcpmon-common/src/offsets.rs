@@ -34,6 +34,8 @@ pub struct Offsets {
     pub bprm_file: u32,
     /// `linux_binprm.filename`
     pub bprm_filename: u32,
+    /// `file.f_path` (`__f_path` where that is a constant alias)
+    pub file_path: u32,
     /// `file.f_inode`
     pub file_inode: u32,
     /// `inode.i_ino`
@@ -93,5 +95,5 @@ impl Offsets {
     pub const ABSENT: u32 = u32::MAX;
 }
 
-assert_layout!(Offsets, size 160, mm_arg_start at 40, sb_dev at 88, sock_max_ack_backlog at 104);
+assert_layout!(Offsets, size 164, mm_arg_start at 40, sb_dev at 92, sock_max_ack_backlog at 108);
 pod!(Offsets);

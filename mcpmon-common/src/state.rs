@@ -10,8 +10,8 @@ pub const PAGES: u32 = 256;
 pub const ALL_PAGES: u32 = 1 + 2 * PAGES;
 /// Processors whose numbers of read records are kept. Records of further processors count as read.
 pub const MAX_PROCESSORS: u32 = 1024;
-/// Sequences of records: connections, processes, packets.
-pub const SEQUENCES: u32 = 3;
+/// Sequences of records: connections, processes, packets, refused starts.
+pub const SEQUENCES: u32 = 4;
 
 /// The daemon's last sign of life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

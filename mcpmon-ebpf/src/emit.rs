@@ -36,6 +36,8 @@ pub(crate) enum Sequence {
     Processes,
     /// Packets.
     Packets,
+    /// Refused starts: their program may sleep, so that another one interrupts it.
+    RefusedStarts,
 }
 
 /// The time at which the reader is woken for a record.

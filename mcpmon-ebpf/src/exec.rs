@@ -137,13 +137,20 @@ fn track(pid: u32, comm: &[u8; 16]) -> (ProcessEntry, Wake) {
 fn file_facts(bprm: Address, record: &mut ExecRecord) -> Result<FileKey, Error> {
     let file = read::<Address>(bprm, offset!(bprm_file))?;
     let inode = read::<Address>(file, offset!(file_inode))?;
-    let superblock = read::<Address>(inode, offset!(inode_sb))?;
-    let seconds = read::<u64>(inode, offset!(inode_ctime_sec))?;
-    let nanoseconds = read::<u32>(inode, offset!(inode_ctime_nsec))? & !CTIME_QUERIED;
     record.links = read(inode, offset!(inode_nlink))?;
     record.owner = read(inode, offset!(inode_uid))?;
     record.reserved = 0;
-    record.file = FileKey {
+    record.file = file_key(inode)?;
+    Ok(record.file)
+}
+
+/// Reads the identity of a file.
+#[inline(always)]
+pub(crate) fn file_key(inode: Address) -> Result<FileKey, Error> {
+    let superblock = read::<Address>(inode, offset!(inode_sb))?;
+    let seconds = read::<u64>(inode, offset!(inode_ctime_sec))?;
+    let nanoseconds = read::<u32>(inode, offset!(inode_ctime_nsec))? & !CTIME_QUERIED;
+    Ok(FileKey {
         inode: read(inode, offset!(inode_ino))?,
         size: read(inode, offset!(inode_size))?,
         ctime: seconds
@@ -151,8 +158,7 @@ fn file_facts(bprm: Address, record: &mut ExecRecord) -> Result<FileKey, Error> 
             .wrapping_add(u64::from(nanoseconds)),
         device: read(superblock, offset!(sb_dev))?,
         reserved: 0,
-    };
-    Ok(record.file)
+    })
 }
 
 #[inline(always)]

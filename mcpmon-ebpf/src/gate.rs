@@ -20,6 +20,7 @@ use crate::{
     error::Error,
     log::log,
     maps::{GATE, GATE_SCRATCH, GATED, HOLDS, PROCESSES, offset, process},
+    start,
     task::{self, Address, Caller, read},
 };
 
@@ -29,10 +30,17 @@ const SIGSTOP: u32 = 19;
 /// Stops the process if it may be the start of a pinned server; returns whether it is stopped.
 #[inline(always)]
 pub(crate) fn hold(record: &mut ExecRecord, argv: &[u8; ARGV_MAX]) -> bool {
-    if record.flags & ExecRecord::FLAG_KILLED != 0 || !is_open() || !is_gated(record, argv) {
+    if record.flags & ExecRecord::FLAG_KILLED != 0 || !is_open() {
         return false;
     }
     let pid = record.process.pid;
+    if start::is_verified(pid, &record.file) {
+        record.flags |= ExecRecord::FLAG_VERIFIED;
+        return false;
+    }
+    if !is_gated(record, argv) {
+        return false;
+    }
     let hold = Hold {
         process: record.process,
         flags: 0,
@@ -64,7 +72,7 @@ pub(crate) fn let_go(pid: u32) {
 }
 
 #[inline(always)]
-fn is_open() -> bool {
+pub(crate) fn is_open() -> bool {
     // SAFETY: a helper without arguments.
     GATE.get(0).map_or(0, |gate| gate.open_until) > unsafe { bpf_ktime_get_boot_ns() }
 }

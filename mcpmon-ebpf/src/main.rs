@@ -22,11 +22,12 @@ mod opened;
 mod packet;
 mod process;
 mod socket;
+mod start;
 mod task;
 
 use aya_ebpf::{
-    macros::{cgroup_skb, cgroup_sock, cgroup_sock_addr, raw_tracepoint},
-    programs::{RawTracePointContext, SkBuffContext, SockAddrContext, SockContext},
+    macros::{cgroup_skb, cgroup_sock, cgroup_sock_addr, lsm, raw_tracepoint},
+    programs::{LsmContext, RawTracePointContext, SkBuffContext, SockAddrContext, SockContext},
 };
 use mcpmon_common::event::Hook;
 
@@ -117,6 +118,15 @@ fn process_signal(ctx: RawTracePointContext) -> i32 {
         log!(warn, "process_signal gave up: {}", error.text());
     }
     0
+}
+
+#[lsm(hook = "bprm_check_security", sleepable)]
+fn start_check(ctx: LsmContext) -> i32 {
+    start::try_start(&ctx).unwrap_or_else(|error| {
+        count_failure(error);
+        log!(warn, "start_check gave up: {}", error.text());
+        0
+    })
 }
 
 #[inline(always)]

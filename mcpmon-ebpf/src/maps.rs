@@ -10,9 +10,10 @@ use aya_ebpf::{
 };
 use mcpmon_common::{
     event::{Counter, ExecBuffer, OpenedConnection},
-    gate::{Gate, GateKey, Hold},
+    gate::{AcceptedDigest, CheckedProgram, Gate, GateKey, Hold},
     limits::{
-        AGENT_NAMES as AGENT_NAMES_MAX, COMM_LEN, CONNECTION_RING, GATE_NAMES, HELD_PROCESSES,
+        ACCEPTED_DIGESTS as ACCEPTED_DIGESTS_MAX, AGENT_NAMES as AGENT_NAMES_MAX,
+        CHECKED_PROGRAMS as CHECKED_PROGRAMS_MAX, COMM_LEN, CONNECTION_RING, GATE_NAMES, HELD_PROCESSES,
         MULTIPATH_SOCKETS, NETWORK_ENTRIES, PORT_ENTRIES, PROCESS_ENTRIES, PROCESS_RING, REFUSED_EXECUTABLES,
     },
     offsets::Offsets,
@@ -23,7 +24,7 @@ use mcpmon_common::{
 
 /// Its name states the ABI that the object was built for; the loader looks for that name.
 #[map]
-pub(crate) static ABI_V6: Array<u32> = Array::with_max_entries(1, 0);
+pub(crate) static ABI_V7: Array<u32> = Array::with_max_entries(1, 0);
 
 #[map]
 pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
@@ -61,6 +62,17 @@ pub(crate) static GATE: Array<Gate> = Array::with_max_entries(1, 0);
 pub(crate) static GATED: HashMap<GateKey, u32> = HashMap::with_max_entries(GATE_NAMES, 0);
 #[map]
 pub(crate) static HOLDS: HashMap<u32, Hold> = HashMap::with_max_entries(HELD_PROCESSES, 0);
+
+// Checked programs with their accepted digests, and the files of starts that passed the check, by thread group.
+// Preallocated: before 6.1, programs that may sleep can use no other maps.
+#[map]
+pub(crate) static CHECKED_PROGRAMS: HashMap<CheckedProgram, u32> =
+    HashMap::with_max_entries(CHECKED_PROGRAMS_MAX, 0);
+#[map]
+pub(crate) static ACCEPTED_DIGESTS: HashMap<AcceptedDigest, u32> =
+    HashMap::with_max_entries(ACCEPTED_DIGESTS_MAX, 0);
+#[map]
+pub(crate) static VERIFIED: LruHashMap<u32, FileKey> = LruHashMap::with_max_entries(HELD_PROCESSES, 0);
 
 /// The state of a search in arguments: hash and kind of the current name, and whether a name was found. It is not kept
 /// in registers, because the verifier would track it there, and check the rest of the search once for each state.
@@ -136,6 +148,7 @@ pub(crate) static OFFSETS: Global<Offsets> = Global::new(Offsets {
     mm_arg_end: 0,
     bprm_file: 0,
     bprm_filename: 0,
+    file_path: 0,
     file_inode: 0,
     inode_ino: 0,
     inode_sb: 0,

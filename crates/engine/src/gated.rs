@@ -150,18 +150,14 @@ fn names_of_start(program: &str, stage: &Stage) -> Vec<Name> {
 fn names_of_pins(key: &PinKey, pins: &Pins) -> Vec<Name> {
     let executable = file_name(&pins.executable.path);
     let name = last_component(&key.name);
-    let is_launcher = LaunchRules::is_launcher(executable);
-    let is_server = pins.script.is_none()
-        && pins.package.is_none()
-        && !is_launcher
-        && LaunchRules::stage(&[executable]) == Stage::Program;
     let own = [executable, name];
-    if is_server {
+    if is_program(pins) {
         return own
             .iter()
             .map(|name| (GatedPart::Program, (*name).to_owned()))
             .collect();
     }
+    let is_launcher = LaunchRules::is_launcher(executable);
     let script = pins.script.as_ref().map(|script| file_name(&script.path));
     let mut names: Vec<Name> = unversioned(executable)
         .map(|name| (GatedPart::Interpreter, name.to_owned()))
@@ -173,6 +169,22 @@ fn names_of_pins(key: &PinKey, pins: &Pins) -> Vec<Name> {
         }
     }
     names
+}
+
+/// Returns whether what is pinned is a program that is a server itself.
+pub(super) fn is_program(pins: &Pins) -> bool {
+    let executable = file_name(&pins.executable.path);
+    pins.script.is_none()
+        && pins.package.is_none()
+        && !LaunchRules::is_launcher(executable)
+        && LaunchRules::stage(&[executable]) == Stage::Program
+}
+
+/// Returns whether people start a program of this name for something else than the server with this key, too.
+pub(super) fn is_client(key: &PinKey, name: &str) -> bool {
+    !subcommand_words(&key.name).is_empty()
+        || is_loader_command(name)
+        || is_agent(name.get(..COMM).unwrap_or(name))
 }
 
 /// The same names, none of which is that of a program that people start in a terminal for something else than the server:
@@ -217,7 +229,7 @@ fn unversioned(name: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn file_name(path: &Path) -> &str {
+pub(super) fn file_name(path: &Path) -> &str {
     path.file_name()
         .and_then(|name| name.to_str())
         .unwrap_or_default()

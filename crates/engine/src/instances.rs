@@ -99,6 +99,8 @@ pub(super) struct ServingProcess {
     /// The time at which it began to run this program.
     pub(super) executed: Timestamp,
     pub(super) held: bool,
+    /// The kernel found the digest of its file among the accepted ones, and did not stop it.
+    pub(super) verified: bool,
     /// Number of the hash that was ordered for it.
     pub(super) attempt: u64,
     /// The time of that order.
@@ -129,6 +131,7 @@ impl ServingProcess {
             since,
             executed: since,
             held: false,
+            verified: exec.verified,
             attempt: 0,
             ordered: since,
         }

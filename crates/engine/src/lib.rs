@@ -9,6 +9,7 @@
 mod admission;
 mod apps;
 mod chain;
+mod checked;
 pub mod cross_server;
 mod definitions;
 mod effect;
@@ -21,6 +22,7 @@ pub mod names;
 pub mod pins;
 mod rate_limit;
 mod recognise;
+mod refused;
 pub mod registry;
 mod rulebook;
 mod rules;
@@ -32,6 +34,7 @@ mod ways;
 mod wording;
 
 pub use admission::admission;
+pub use checked::CheckedProgram;
 pub use effect::{
     ConnectionCut, FileWatch, Judgement, KernelEffect, SharedOutcome, SharedQuestion, StoreEffect,
 };

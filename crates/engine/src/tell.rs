@@ -16,7 +16,7 @@ use super::{
     effect::ConnectionCut,
     instances::{Instance, ServingProcess},
     monitor::{RepeatedCuts, ServerClient},
-    pins::{PinMismatch, PinVerdict, ServerFiles, approval, pin_denial, trusting},
+    pins::{PinMismatch, PinVerdict, ServerFiles, pin_denial},
 };
 
 /// Describes a process for events; its executable is added later, if it is known.
@@ -154,14 +154,6 @@ pub(super) fn denied_uncompared(
     (event, denial)
 }
 
-/// The reason for killing a program whose file had changed.
-const REFUSED_AT_EXEC: &str = "its executable changed since it was pinned, and is refused at exec";
-
-/// Returns the denial for the client of a server whose program the kernel killed.
-pub(super) fn killed_denial(server: Option<&ServerId>) -> Denial {
-    pin_denial(REFUSED_AT_EXEC.to_owned(), server.map(trusting))
-}
-
 /// Returns the denial for the client of a server that is not followed, and therefore may not run.
 pub(super) fn too_many_denial(uid: u32, max: usize) -> Denial {
     Denial {
@@ -181,30 +173,6 @@ pub fn runs_on(event: &mut Event, cause: &str) {
     event.severity = Severity::Critical;
     let reason = event.reason.take().unwrap_or_default();
     event.reason = Some(format!("it was to be stopped and runs on ({cause}): {reason}"));
-}
-
-/// Builds the event that the kernel refused a program whose file had changed.
-pub(super) fn killed(now: Timestamp, server: Option<&ServerId>, exec: &Exec) -> Event {
-    let cause = REFUSED_AT_EXEC.to_owned();
-    let mut event = Event::new(
-        now,
-        Layer::Kernel,
-        EventKind::ServerDenied { cause: cause.clone() },
-    );
-    event.server_id = server.cloned();
-    event.action = Action::Block;
-    event.severity = Severity::Critical;
-    event.rule = Some("mcp.version_pinning".to_owned());
-    event.process = Some(process(exec.process, &exec.comm, exec.uid));
-    event.remedy = server.map(trusting);
-    event.reason = Some(match server {
-        Some(server) => format!(
-            "`{server}` was killed before it ran: {cause}; {}",
-            approval(server)
-        ),
-        None => format!("killed before it ran: {cause}"),
-    });
-    event
 }
 
 /// The setting for the treatment of orphans.

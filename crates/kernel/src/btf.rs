@@ -58,6 +58,7 @@ pub fn offsets(bytes: &[u8]) -> Result<Offsets, BtfError> {
         mm_arg_end: btf.field("mm_struct", "arg_end")?,
         bprm_file: btf.field("linux_binprm", "file")?,
         bprm_filename: btf.field("linux_binprm", "filename")?,
+        file_path: btf.either("file", "f_path", "__f_path")?,
         file_inode: btf.field("file", "f_inode")?,
         inode_ino: btf.field("inode", "i_ino")?,
         inode_sb: btf.field("inode", "i_sb")?,

@@ -22,5 +22,6 @@ pub mod rings;
 pub mod sensor;
 mod sensor_error;
 pub mod sockets;
+pub mod starts;
 mod sys;
 pub mod tap;

@@ -49,6 +49,8 @@ pub(super) enum Hook {
     Tracepoint(&'static str),
     /// A hook of the root cgroup, by its number in `enum bpf_attach_type`.
     Cgroup(u32),
+    /// A hook of BPF LSM, by its name.
+    Security(&'static str),
 }
 
 /// The state of a link.
@@ -203,7 +205,7 @@ impl Links {
         let is_detached = match (link.hook, &held.link) {
             (_, None) => true,
             (Hook::Cgroup(_), Some(_)) => held.state() == LinkState::Detached,
-            (Hook::Tracepoint(_), Some(_)) => false,
+            (Hook::Tracepoint(_) | Hook::Security(_), Some(_)) => false,
         };
         let program = link.program;
         if is_detached {
@@ -229,7 +231,9 @@ impl Links {
 impl Hook {
     pub(super) fn attach(self, program: BorrowedFd<'_>, cgroup: &File) -> io::Result<OwnedFd> {
         match self {
-            Self::Tracepoint(name) => sys::link_to_tracepoint(program, name),
+            Self::Tracepoint(name) => sys::link_to_tracepoint(program, Some(name)),
+            // The program itself says which hook.
+            Self::Security(_) => sys::link_to_tracepoint(program, None),
             Self::Cgroup(number) => sys::link_to_cgroup(program, cgroup.as_fd(), number),
         }
     }

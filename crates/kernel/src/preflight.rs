@@ -115,7 +115,7 @@ fn has(status: &str, bit: u32) -> bool {
     mask.is_some_and(|mask| mask >> bit & 1 == 1)
 }
 
-fn parse_release(release: &str) -> Option<(u32, u32)> {
+pub(super) fn parse_release(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }

@@ -1,12 +1,17 @@
 //! Conversion of the bytes in a ring to typed records. They are checked like any other input.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{
+    ffi::OsStr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    os::unix::ffi::OsStrExt as _,
+    path::PathBuf,
+};
 
 use mcpmon_common::{
     address::Form,
     event::{
         Action, CloseRecord, ConnectRecord, ExecRecord, ExitRecord, ForkRecord, Header, Hook, Kind,
-        ResumeRecord,
+        RefusedStartRecord, ResumeRecord,
     },
     limits::{ARGV_MAX, FILENAME_MAX},
 };
@@ -24,6 +29,8 @@ pub enum Record {
     Exit(ExitRecord),
     /// A process other than the daemon resumed a held process.
     Resume(Resume),
+    /// A start was refused by the digest of its program.
+    RefusedStart(Box<RefusedStart>),
     /// A connection.
     Connect(Connect),
     /// The socket of a connection was closed by its last holder.
@@ -50,6 +57,17 @@ pub struct Resume {
     pub record: ResumeRecord,
     /// Command name of the sender.
     pub comm: String,
+}
+
+/// A start that was refused by the digest of its program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedStart {
+    /// The part of fixed size.
+    pub record: RefusedStartRecord,
+    /// Command name of the calling program.
+    pub comm: String,
+    /// Path of the refused program.
+    pub path: PathBuf,
 }
 
 /// A connection with its addresses.
@@ -120,6 +138,15 @@ impl Record {
                 let comm = text(&record.comm);
                 Ok(Self::Resume(Resume { record, comm }))
             }
+            kind if kind == Kind::RefusedStart as u16 => {
+                let record: RefusedStartRecord = read_unaligned(bytes).ok_or(short)?;
+                let path = &record.path[..(record.path_len as usize).min(FILENAME_MAX)];
+                Ok(Self::RefusedStart(Box::new(RefusedStart {
+                    comm: text(&record.comm),
+                    path: PathBuf::from(OsStr::from_bytes(path)),
+                    record,
+                })))
+            }
             kind if kind == Kind::Connect as u16 => Connect::parse(bytes).map(Self::Connect),
             kind if kind == Kind::Close as u16 => Close::parse(bytes).map(Self::Close),
             kind => Err(RecordError::Field {
@@ -136,6 +163,7 @@ impl Record {
             Self::Fork(record) => &record.header,
             Self::Exit(record) => &record.header,
             Self::Resume(resume) => &resume.record.header,
+            Self::RefusedStart(start) => &start.record.header,
             Self::Connect(connect) => &connect.record.header,
             Self::Close(close) => &close.record.header,
         }
@@ -268,7 +296,7 @@ mod tests {
         assert_eq!(Record::parse(&[]), Err(RecordError::Short { length: 0 }));
         for length in 0..200 {
             let mut bytes = vec![0; length];
-            for kind in 0..8u8 {
+            for kind in 0..9u8 {
                 if let Some(first) = bytes.first_mut() {
                     *first = kind;
                 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use aya::{
-    Ebpf, EbpfLoader,
+    Btf, Ebpf, EbpfLoader,
     maps::{Array, HashMap, Map, MapError, PerCpuArray, RingBuf},
     programs::{Program, ProgramError},
     sys::SyscallError,
@@ -29,6 +29,7 @@ use super::{
     preflight,
     processes::{AgentNames, ProcessTable, RefusedFiles},
     rings::{Overlap, Rings},
+    starts::{self, StartCanary, StartTables},
     sys::{self, clocks},
 };
 
@@ -52,6 +53,8 @@ pub struct Sensor {
     pub agents: AgentNames,
     /// The exec gate.
     pub gate: ExecGate,
+    /// The checked programs.
+    pub starts: StartTables,
     /// The counters.
     pub counters: Counters,
     /// The notes for the next daemon.
@@ -75,27 +78,39 @@ pub struct Adopted {
 
 /// The program for packets. It is attached while a rule refuses addresses, and while a self-test runs.
 pub const EGRESS: &str = "egress";
+/// The program for starts of checked programs.
+pub const START_CHECK: &str = "start_check";
+/// Its hook.
+const SECURITY_HOOK: &str = "bprm_check_security";
 
 /// A program of the object.
 struct Entry {
     name: &'static str,
     hook: Hook,
-    /// The loss if the kernel refuses the program: component and consequence. `None` if nothing works without the
-    /// program.
-    loss: Option<(&'static str, &'static str)>,
+    loss: Loss,
+}
+
+/// The loss if the kernel refuses a program.
+enum Loss {
+    /// Nothing works without it.
+    Everything,
+    /// A part of the enforcement: component and consequence.
+    Part(&'static str, &'static str),
+    /// A way to enforce what is enforced in another way, too.
+    Way,
 }
 
 const fn needed(name: &'static str, hook: Hook) -> Entry {
     Entry {
         name,
         hook,
-        loss: None,
+        loss: Loss::Everything,
     }
 }
 
-/// All programs. The sensor also runs without the last three: if a kernel refuses one of them, the gap is reported. The
+/// All programs. The sensor also runs without the last four: if a kernel refuses one of them, that is reported. The
 /// numbers are those of `enum bpf_attach_type`.
-const PROGRAMS: [Entry; 11] = [
+const PROGRAMS: [Entry; 12] = [
     needed("process_exec", Hook::Tracepoint("sched_process_exec")),
     needed("process_fork", Hook::Tracepoint("sched_process_fork")),
     needed("process_exit", Hook::Tracepoint("sched_process_exit")),
@@ -107,26 +122,31 @@ const PROGRAMS: [Entry; 11] = [
     Entry {
         name: "sock_create",
         hook: Hook::Cgroup(2),
-        loss: Some((
+        loss: Loss::Part(
             "new sockets",
             "sockets of protocols that no hook judges (SCTP, L2TP/IP) reach refused addresses",
-        )),
+        ),
     },
     Entry {
         name: "sock_release",
         hook: Hook::Cgroup(34),
-        loss: Some((
+        loss: Loss::Part(
             "closed connections",
             "nobody tells when connections of servers end, and how many bytes they carried",
-        )),
+        ),
     },
     Entry {
         name: EGRESS,
         hook: Hook::Cgroup(1),
-        loss: Some((
+        loss: Loss::Part(
             "packets",
             "refused addresses are reached by raw and ping sockets, routing headers, and on connections that were there before",
-        )),
+        ),
+    },
+    Entry {
+        name: START_CHECK,
+        hook: Hook::Security(SECURITY_HOOK),
+        loss: Loss::Way,
     },
 ];
 
@@ -196,6 +216,10 @@ impl Sensor {
         let process_table = ProcessTable::new(take(&mut ebpf, "PROCESSES", HashMap::try_from)?);
         let refused = RefusedFiles::new(take(&mut ebpf, "REFUSED", HashMap::try_from)?);
         let gate = ExecGate::take(&mut ebpf)?;
+        let starts = StartTables::new(
+            take(&mut ebpf, "CHECKED_PROGRAMS", HashMap::try_from)?,
+            take(&mut ebpf, "ACCEPTED_DIGESTS", HashMap::try_from)?,
+        );
         let counters = Counters {
             values: take(&mut ebpf, "COUNTERS", PerCpuArray::try_from)?,
         };
@@ -215,6 +239,7 @@ impl Sensor {
             refused,
             agents,
             gate,
+            starts,
             counters,
             notes,
             pulse,
@@ -275,6 +300,8 @@ pub struct Attached {
     root: CgroupRoot,
     links: Links,
     gaps: Vec<Gap>,
+    /// The reason why starts are not checked by their digest; `None` if the program for it is attached.
+    unchecked: Option<String>,
     /// All maps with a name.
     maps: Vec<(String, OwnedFd)>,
     pins: Option<PinDirectory>,
@@ -314,10 +341,12 @@ impl Attached {
         // All are loaded before the first one replaces an earlier program.
         let mut gaps = Vec::new();
         let mut loaded = Vec::new();
-        for entry in &PROGRAMS {
+        let mut unchecked = starts::unsupported();
+        let is_wanted = |entry: &&Entry| !(matches!(entry.loss, Loss::Way) && unchecked.is_some());
+        for entry in PROGRAMS.iter().filter(is_wanted).collect::<Vec<_>>() {
             match load(&mut ebpf, entry.name) {
                 Ok(code) => loaded.push((entry, code)),
-                Err(error) => gaps.push(entry.gap(error)?),
+                Err(error) => entry.lose(error, &mut gaps, &mut unchecked)?,
             }
         }
         let (_, since) = clocks();
@@ -325,7 +354,7 @@ impl Attached {
         for (entry, code) in loaded {
             match attach(entry, code, &root, set.as_ref()) {
                 Ok(link) => links.push(link),
-                Err(error) => gaps.push(entry.gap(error)?),
+                Err(error) => entry.lose(error, &mut gaps, &mut unchecked)?,
             }
         }
         let overlap = set.as_ref().map(|_| Overlap::new(since, clocks().1));
@@ -342,6 +371,7 @@ impl Attached {
             root,
             links,
             gaps,
+            unchecked,
             maps,
             pins,
             set,
@@ -399,6 +429,17 @@ impl Attached {
         &self.gaps
     }
 
+    /// Returns a proof that starts are checked by their digest.
+    ///
+    /// # Errors
+    /// Returns why they are not, if no program for it could be attached.
+    pub fn start_canary(&self) -> Result<StartCanary, String> {
+        match &self.unchecked {
+            Some(cause) => Err(cause.clone()),
+            None => StartCanary::open(&self.maps).map_err(|error| error.to_string()),
+        }
+    }
+
     /// Returns the cgroup the connection programs are attached to.
     pub const fn root(&self) -> &CgroupRoot {
         &self.root
@@ -434,20 +475,37 @@ impl Attached {
 }
 
 impl Entry {
-    /// Returns the gap that the failure of this program leaves.
+    /// Notes what is lost, because this program failed.
     ///
     /// # Errors
     /// Returns `error` if nothing works without the program.
-    fn gap(&self, error: SensorError) -> Result<Gap, SensorError> {
+    fn lose(
+        &self,
+        error: SensorError,
+        gaps: &mut Vec<Gap>,
+        unchecked: &mut Option<String>,
+    ) -> Result<(), SensorError> {
         match self.loss {
-            Some((component, consequence)) => Ok(Gap {
+            Loss::Everything => return Err(error),
+            Loss::Part(component, consequence) => gaps.push(Gap {
                 component,
                 consequence,
                 error,
             }),
-            None => Err(error),
+            Loss::Way => *unchecked = Some(with_causes(&error)),
         }
+        Ok(())
     }
+}
+
+fn with_causes(error: &SensorError) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        words = format!("{words}: {error}");
+        cause = error.source();
+    }
+    words
 }
 
 /// Loads a program into the kernel, where the verifier checks it.
@@ -474,6 +532,7 @@ fn load_any(program: &mut Program) -> Result<(), ProgramError> {
         Program::CgroupSockAddr(program) => program.load(),
         Program::CgroupSock(program) => program.load(),
         Program::CgroupSkb(program) => program.load(),
+        Program::Lsm(program) => program.load(SECURITY_HOOK, &Btf::from_sys_fs()?),
         _ => Err(ProgramError::UnexpectedProgramType),
     }
 }

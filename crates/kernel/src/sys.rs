@@ -3,7 +3,8 @@
 #![expect(unsafe_code, reason = "no safe wrapper exists for what is here")]
 
 use std::{
-    ffi::{CString, OsStr},
+    ffi::{CStr, CString, OsStr},
+    fs::File,
     io,
     os::{
         fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd},
@@ -182,19 +183,36 @@ pub(super) fn link_to_cgroup(
     bpf(BPF_LINK_CREATE, &arguments).and_then(owned)
 }
 
-/// Attaches a program to a raw tracepoint.
+/// Attaches a program to a raw tracepoint, or without a name to the hook that it was loaded for.
 ///
 /// # Errors
 /// Returns the kernel's error.
-pub(super) fn link_to_tracepoint(program: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+pub(super) fn link_to_tracepoint(program: BorrowedFd<'_>, name: Option<&str>) -> io::Result<OwnedFd> {
     const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
-    let name = c_string(OsStr::new(name))?;
+    let name = name.map(|name| c_string(OsStr::new(name))).transpose()?;
     let arguments = RawTracepoint {
-        name: name.as_ptr() as u64,
+        name: name.as_ref().map_or(0, |name| name.as_ptr() as u64),
         program: number(program),
         reserved: 0,
     };
     bpf(BPF_RAW_TRACEPOINT_OPEN, &arguments).and_then(owned)
+}
+
+/// Makes an empty file in memory that may be executed.
+///
+/// # Errors
+/// Returns the kernel's error.
+pub(super) fn executable_in_memory(name: &CStr) -> io::Result<File> {
+    let make = |flags: libc::c_uint| {
+        // SAFETY: the name is a string, and outlives the call.
+        let made = unsafe { libc::syscall(libc::SYS_memfd_create, name.as_ptr(), libc::MFD_CLOEXEC | flags) };
+        match made {
+            -1 => Err(io::Error::last_os_error()),
+            descriptor => owned(descriptor).map(File::from),
+        }
+    };
+    // Before 6.3 there is no such flag, and every such file may be executed.
+    make(libc::MFD_EXEC).or_else(|_| make(0))
 }
 
 /// Replaces the program of a cgroup's link atomically.

@@ -71,7 +71,7 @@ pub use message::{
 };
 pub use observation::{
     Checkpoint, ClosedConnection, Connection, ConnectionHolder, ConnectionTraffic, CutOutcome, Exec, Exit,
-    FileId, Fork, InstanceId, OpenConnection, Outcome, ProcessId, Resume,
+    FileId, Fork, InstanceId, OpenConnection, Outcome, ProcessId, RefusedStart, Resume,
 };
 pub use path::{MAX_PATH, PathMatch, PathPattern, PathPatternError, PathStart, PlainPath};
 pub use retold::RepeatedEvents;

@@ -2,10 +2,11 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
+    path::PathBuf,
     time::Duration,
 };
 
-use super::{PinKey, Transport};
+use super::{Digest, PinKey, Transport};
 
 /// Identity of a process that survives reuse of its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,8 +69,27 @@ pub struct Exec {
     pub killed: bool,
     /// True if the kernel stopped it before its first instruction, because it may be the start of a pinned server.
     pub held: bool,
+    /// True if the kernel compared the digest of the file that runs with the accepted ones, and did not stop the process
+    /// therefore.
+    pub verified: bool,
     /// The server that a wrapper started as this process; proves that the process is a server, whatever its name.
     pub wrapped_as: Option<PinKey>,
+}
+
+/// A program was not started, because the kernel refused it by its digest. The process goes on with the program that it
+/// had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedStart {
+    /// The process.
+    pub process: ProcessId,
+    /// Command name of the program that it goes on with.
+    pub comm: String,
+    /// Its real user id.
+    pub uid: u32,
+    /// Path of the program that was to start.
+    pub path: PathBuf,
+    /// Digest of that program.
+    pub digest: Digest,
 }
 
 /// A stopped process got `SIGCONT` from a process other than the daemon.

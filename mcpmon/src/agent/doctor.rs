@@ -1,6 +1,6 @@
 //! An examination of the host: everything the daemon needs, tried out.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use mcpmon_config::{ConfigError, LoadedConfiguration, Search, Trust};
 use mcpmon_kernel::{
@@ -8,7 +8,7 @@ use mcpmon_kernel::{
     cgroup::CgroupRoot,
     preflight::{self, Missing},
     sensor::{Sensor, SensorError},
-    sockets,
+    sockets, starts,
 };
 use mcpmon_model::SandboxRules;
 use mcpmon_policy::{
@@ -24,6 +24,9 @@ use super::{
     selftest::{self, CheckOutcome, SelfTestCheck},
     status::{RunningServer, Status},
 };
+
+/// The time in which the canary of the exec gate has to be started.
+const CANARY_TIME: Duration = Duration::from_secs(10);
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,8 +202,10 @@ fn cgroup() -> DoctorFinding {
 
 /// Describes how starts are refused on this host: the way in use, and what a stricter one requires.
 fn exec_gate(policy: &Policy) -> DoctorFinding {
-    let lsm = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
-    good("exec gate", rungs::rungs(policy, &lsm))
+    good(
+        "exec gate",
+        rungs::rungs(policy, starts::unsupported().as_deref()),
+    )
 }
 
 /// Checks that connections that are open when a rule is added can be closed.
@@ -415,7 +420,13 @@ fn trial(missing: &[Missing]) -> Vec<DoctorFinding> {
         return vec![broken("kernel programs", error.to_string())];
     }
     let loaded = good("kernel programs", "the verifier takes them, and they attach");
-    let checks = selftest::run_alone(&mut sensor.rings, sensor.attached.links());
+    // Nothing is gated: it is open for the canary alone.
+    let mut canary = sensor.attached.start_canary();
+    if let Err(error) = sensor.gate.open_for(CANARY_TIME) {
+        canary = Err(format!("the exec gate cannot be opened: {error}"));
+    }
+    let canary = canary.as_mut().map_err(|cause| cause.clone());
+    let checks = selftest::run_alone(&mut sensor.rings, sensor.attached.links(), canary);
     let gaps: Vec<DoctorFinding> = sensor
         .attached
         .gaps()
@@ -432,6 +443,10 @@ fn check(check: SelfTestCheck) -> DoctorFinding {
     match check.outcome {
         CheckOutcome::Passed => good("self-test", check.name),
         CheckOutcome::Skipped(cause) => degraded("self-test", format!("{}: {cause}", check.name)),
+        CheckOutcome::Absent(cause) => good(
+            "self-test",
+            format!("not here, and not needed: {}: {cause}", check.name),
+        ),
         CheckOutcome::Failed(cause) => broken("self-test", format!("{}: {cause}", check.name)).remedy(
             "see docs/kernel.md; another program may hold the cgroup, or this kernel is not supported",
         ),

@@ -63,7 +63,11 @@ impl Probe {
         match record {
             Record::Exec(exec) => self.see_exec(exec),
             Record::Connect(connect) => self.see_connection(connect),
-            Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Close(_) => {}
+            Record::Fork(_)
+            | Record::Exit(_)
+            | Record::RefusedStart(_)
+            | Record::Resume(_)
+            | Record::Close(_) => {}
         }
     }
 

@@ -21,6 +21,7 @@ use mcpmon_kernel::{
     preflight,
     rings::Rings,
     sensor::EGRESS,
+    starts::StartCanary,
 };
 use mcpmon_pins::Process;
 use mcpmon_policy::network::table::CANARY;
@@ -60,6 +61,8 @@ pub enum Component {
     Pins,
     /// Servers of every user can be stopped if they may not run.
     ExecGate,
+    /// Changed programs are refused when they are started, by the digest that the kernel takes.
+    StartCheck,
 }
 
 /// The result of one check.
@@ -83,6 +86,8 @@ pub enum CheckOutcome {
     Failed(String),
     /// The check is not possible on this host; the reason.
     Skipped(String),
+    /// This host has nothing for it, and another way enforces the same; the reason.
+    Absent(String),
 }
 
 /// The ways in which refused addresses are tried: name, kind of socket, the hook that must refuse, and the form and
@@ -120,14 +125,18 @@ const ATTEMPTS: [(&str, SockType, Hook, Form, IpAddr); 7] = {
 
 /// Runs the test against a running engine, on a thread of the runtime that may block. Takes about a second; a few
 /// seconds if the engine does not answer.
-pub(crate) fn run(engine: &Sender<EngineMessage>, links: &Links) -> Vec<SelfTestCheck> {
+pub(crate) fn run(
+    engine: &Sender<EngineMessage>,
+    links: &Links,
+    canary: Result<&mut StartCanary, String>,
+) -> Vec<SelfTestCheck> {
     let nonce = Uuid::now_v7().to_string();
     let (reply, ready) = oneshot::channel();
     let sent = engine.send_blocking(EngineMessage::Probe(Probe::new(nonce.clone()), reply));
     if sent.is_err() || wait(ready).is_none() {
         return impossible("the engine thread has ended or is stuck: restart the daemon");
     }
-    perform(&nonce, links, || {
+    perform(&nonce, links, canary, || {
         std::thread::sleep(Duration::from_millis(5));
         let (reply, answer) = oneshot::channel();
         engine
@@ -145,10 +154,14 @@ fn wait<T>(answer: oneshot::Receiver<T>) -> Option<T> {
 }
 
 /// Runs the test without an engine, on rings that have no other reader.
-pub(crate) fn run_alone(rings: &mut Rings, links: &Links) -> Vec<SelfTestCheck> {
+pub(crate) fn run_alone(
+    rings: &mut Rings,
+    links: &Links,
+    canary: Result<&mut StartCanary, String>,
+) -> Vec<SelfTestCheck> {
     let nonce = Uuid::now_v7().to_string();
     let mut probe = Probe::new(nonce.clone());
-    perform(&nonce, links, move || {
+    perform(&nonce, links, canary, move || {
         if let Err(error) = rings.wait(None) {
             tracing::warn!(%error, "failed to wait for records from the kernel");
         }
@@ -158,9 +171,14 @@ pub(crate) fn run_alone(rings: &mut Rings, links: &Links) -> Vec<SelfTestCheck> 
 }
 
 /// Runs the test with the program for packets attached, which it is not while nothing is refused.
-fn perform(nonce: &str, links: &Links, look: impl FnMut() -> Sightings) -> Vec<SelfTestCheck> {
+fn perform(
+    nonce: &str,
+    links: &Links,
+    changed: Result<&mut StartCanary, String>,
+    look: impl FnMut() -> Sightings,
+) -> Vec<SelfTestCheck> {
     links.require(EGRESS);
-    let checks = perform_attached(nonce, links, look);
+    let checks = perform_attached(nonce, links, changed, look);
     if let Err(error) = links.release(EGRESS) {
         tracing::warn!(%error, "the program for packets stays attached after the self-test");
     }
@@ -168,7 +186,12 @@ fn perform(nonce: &str, links: &Links, look: impl FnMut() -> Sightings) -> Vec<S
 }
 
 /// Does what must be refused or reported, then looks for the records of it until the deadline.
-fn perform_attached(nonce: &str, links: &Links, mut look: impl FnMut() -> Sightings) -> Vec<SelfTestCheck> {
+fn perform_attached(
+    nonce: &str,
+    links: &Links,
+    changed: Result<&mut StartCanary, String>,
+    mut look: impl FnMut() -> Sightings,
+) -> Vec<SelfTestCheck> {
     let attempts = ATTEMPTS.map(|(name, kind, hook, form, address)| {
         let target = match (form, address) {
             (Form::Mapped, IpAddr::V4(v4)) => IpAddr::V6(v4.to_ipv6_mapped()),
@@ -192,6 +215,7 @@ fn perform_attached(nonce: &str, links: &Links, mut look: impl FnMut() -> Sighti
     let mut checks: Vec<SelfTestCheck> = attempts.iter().map(|attempt| attempt.check(&seen)).collect();
     checks.extend(links.states().map(|(program, state)| link_check(program, state)));
     checks.push(exec_check(canary, &seen));
+    checks.push(start_check(changed));
     checks.push(files_check());
     checks.push(signals_check(preflight::can_signal_everyone()));
     checks.push(leases_check(preflight::can_lease_everything()));
@@ -217,6 +241,19 @@ fn link_check(program: &str, state: LinkState) -> SelfTestCheck {
                 CheckOutcome::Skipped("/proc/self/fdinfo does not tell on this host".to_owned())
             }
         },
+    }
+}
+
+/// Checks that the kernel refuses a changed program when it is started. A kernel may accept the program for that and
+/// never call it.
+fn start_check(canary: Result<&mut StartCanary, String>) -> SelfTestCheck {
+    // The interpreter is this program, which is there in an image without any other.
+    let script = format!("#!/proc/self/exe {CANARY_COMMAND}\n");
+    let proof = canary.and_then(|canary| canary.prove(&script));
+    SelfTestCheck {
+        component: Component::StartCheck,
+        name: "changed programs are refused when they are started, by BPF LSM and IMA".to_owned(),
+        outcome: proof.map_or_else(CheckOutcome::Absent, |()| CheckOutcome::Passed),
     }
 }
 
@@ -421,7 +458,7 @@ pub fn cause(checks: &[SelfTestCheck], component: Component) -> Option<String> {
         .filter(|check| check.component == component)
         .filter_map(|check| match &check.outcome {
             CheckOutcome::Failed(cause) => Some(format!("{}: {cause}", check.name)),
-            CheckOutcome::Passed | CheckOutcome::Skipped(_) => None,
+            CheckOutcome::Passed | CheckOutcome::Skipped(_) | CheckOutcome::Absent(_) => None,
         })
         .collect();
     (!causes.is_empty()).then(|| causes.join("; "))

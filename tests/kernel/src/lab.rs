@@ -158,6 +158,7 @@ impl Lab {
                 Record::Exec(_)
                 | Record::Fork(_)
                 | Record::Exit(_)
+                | Record::RefusedStart(_)
                 | Record::Resume(_)
                 | Record::Connect(_)
                 | Record::Close(_) => {
@@ -201,9 +202,12 @@ impl Lab {
     pub fn connections(&mut self) -> Result<Vec<Connect>> {
         self.records(|record| match record {
             Record::Connect(connect) => Some(connect),
-            Record::Exec(_) | Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Close(_) => {
-                None
-            }
+            Record::Exec(_)
+            | Record::Fork(_)
+            | Record::Exit(_)
+            | Record::RefusedStart(_)
+            | Record::Resume(_)
+            | Record::Close(_) => None,
         })
     }
 
@@ -214,9 +218,12 @@ impl Lab {
     pub fn execs(&mut self, pid: u32) -> Result<Vec<ExecReport>> {
         self.records(|record| match record {
             Record::Exec(exec) => (exec.record.process.pid == pid).then_some(*exec),
-            Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Connect(_) | Record::Close(_) => {
-                None
-            }
+            Record::Fork(_)
+            | Record::Exit(_)
+            | Record::RefusedStart(_)
+            | Record::Resume(_)
+            | Record::Connect(_)
+            | Record::Close(_) => None,
         })
     }
 

@@ -18,7 +18,7 @@ const HEAD: &str = "\
 Every kernel test, on every kernel of the lab; `cargo xtask vm KERNEL… --write-coverage` writes this page, and CI compares it
 with what it finds on the oldest kernel, on 6.1 and on `newest`, which is the kernel of Debian's next release. 6.12-arm64 is the
 same kernel for aarch64, the others are for x86_64. 5.10 runs
-without `bpf` among its security modules, the others with it; `--lsm` changes that, and nothing here depends on it. *Yes* is a test that passed; behind it stands
+without `bpf` among its security modules, the others with it; `--lsm` changes that, and `starts` alone depends on it. *Yes* is a test that passed; behind it stands
 what the kernel has nothing for, so that the test could not try it there, or what is open on it. [kernel.md](kernel.md)
 explains the ways that are tried, [SECURITY.md](../SECURITY.md#limits) what the open ones mean.
 ";

@@ -1,16 +1,21 @@
 //! Processes that are stopped until their files are compared: which starts the kernel stops, and what ends a stop
 //! without a comparison.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use mcpmon_model::{Exec, InstanceId, ProcessId, Resume, Timestamp};
+use mcpmon_model::{Exec, InstanceId, PinKey, ProcessId, RefusedStart, Resume, Timestamp};
 
 use super::Monitor;
 use crate::{
+    checked::{CheckedProgram, checked_programs},
     effect::{Judgement, KernelEffect},
     gated::GatedName,
     instances::Phase,
-    tell,
+    pins::{PinnedFile, Pins},
+    refused, tell,
 };
 
 /// The longest time for which a server is stopped. Clients give up after about as long.
@@ -27,6 +32,47 @@ impl Monitor {
             true => self.learned.with_pins(&self.pins),
             false => BTreeSet::new(),
         })
+    }
+
+    /// Returns the programs whose digest the kernel has to compare when they are started, with what is accepted.
+    pub fn checked_programs(&self) -> BTreeSet<CheckedProgram> {
+        if !self.may_block_starts() {
+            return BTreeSet::new();
+        }
+        let first_launches = self
+            .instances
+            .iter()
+            .filter_map(|(_, instance)| instance.pinned.as_ref());
+        let first_launches: BTreeSet<&PinKey> = first_launches.collect();
+        let may_add = |key: &PinKey| first_launches.contains(key);
+        let is_denied = |key: &PinKey| self.policy.server_policy.denies(&key.server);
+        checked_programs(&self.pins, may_add, is_denied)
+    }
+
+    /// Tells that a changed server was not started, and keeps its files for an approval.
+    pub(super) fn refused_start(&mut self, now: Timestamp, start: &RefusedStart) -> Judgement {
+        let changed = PinnedFile {
+            path: start.path.clone(),
+            digest: start.digest,
+        };
+        let of_start = |(key, sets): (&PinKey, &BTreeMap<u32, Pins>)| {
+            let (_, newest) = sets.last_key_value()?;
+            let is_its = key.uid == start.uid && newest.executable.path == start.path;
+            is_its.then(|| (key.clone(), newest.clone()))
+        };
+        let servers: Vec<(PinKey, Pins)> = self.pins.iter().filter_map(of_start).collect();
+        let mut judgement = Judgement::default();
+        for (key, pinned) in servers {
+            judgement
+                .events
+                .push(refused::not_started(now, &key.server, &pinned.executable, start));
+            let files = Pins {
+                executable: changed.clone(),
+                ..pinned
+            };
+            self.keep_refused(&key, files);
+        }
+        judgement
     }
 
     /// Releases a process that the kernel stopped, unless it has to wait for its comparison.

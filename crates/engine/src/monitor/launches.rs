@@ -234,8 +234,12 @@ impl Monitor {
                 .events
                 .push(tell::way_forgotten(now, instance, &serving));
         }
-        let is_pinned = self.pins.contains(&instance.pin_key(&serving));
-        serving.held = can_block && (is_pinned || !self.policy.pinning.auto_trust_first);
+        let key = instance.pin_key(&serving);
+        // What the kernel compared needs no stop, if there is nothing else to compare.
+        let is_direct = launcher.as_ref().is_some_and(Vec::is_empty);
+        let is_compared = serving.verified && is_direct && self.pins.is_program_alone(&key);
+        let must_match = self.pins.contains(&key) || !self.policy.pinning.auto_trust_first;
+        serving.held = can_block && must_match && !is_compared;
         if serving.held {
             judgement.kernel_effects.push(KernelEffect::Hold {
                 process: serving.process,

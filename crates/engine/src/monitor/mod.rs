@@ -50,6 +50,7 @@ use super::{
         compare,
     },
     recognise::launch_rules,
+    refused,
     rulebook::RuleBook,
     tell,
     traffic::Traffic,
@@ -291,9 +292,9 @@ impl Monitor {
             return Judgement {
                 kernel_effects: vec![KernelEffect::KillProcess {
                     process: exec.process,
-                    denial: tell::killed_denial(server),
+                    denial: refused::killed_denial(server),
                 }],
-                events: vec![tell::killed(now, server, exec)],
+                events: vec![refused::killed(now, server, exec)],
                 ..Judgement::default()
             };
         }
@@ -366,7 +367,13 @@ impl Monitor {
         if let Some((served, exit)) = served {
             self.serve_ended(now, served, exit, &mut judgement);
         }
+        let made_first_pins = self
+            .instances
+            .get(exit.instance)
+            .is_some_and(|instance| instance.pinned.is_some());
         self.instances.leave(exit.instance, exit.process);
+        // From now on the kernel may compare what that launch could still have added to.
+        self.gated_changed |= made_first_pins && self.instances.get(exit.instance).is_none();
         judgement
     }
 
@@ -530,11 +537,16 @@ impl Monitor {
     fn remember_refused(&mut self, key: &PinKey, files: ServerFiles) {
         self.refused.retain(|(refused, _)| refused != key);
         if let Ok(pins) = Pins::try_from(files) {
-            self.refused.truncate(REFUSED - 1);
-            let used: usize = self.refused.iter().map(|(_, pins)| pins.manifest_bytes()).sum();
-            let pins = pins.with_manifest_within(REFUSED_MANIFESTS.saturating_sub(used));
-            self.refused.push_front((key.clone(), pins));
+            self.keep_refused(key, pins);
         }
+    }
+
+    fn keep_refused(&mut self, key: &PinKey, pins: Pins) {
+        self.refused.retain(|(refused, _)| refused != key);
+        self.refused.truncate(REFUSED - 1);
+        let used: usize = self.refused.iter().map(|(_, pins)| pins.manifest_bytes()).sum();
+        let pins = pins.with_manifest_within(REFUSED_MANIFESTS.saturating_sub(used));
+        self.refused.push_front((key.clone(), pins));
     }
 
     /// Stops a server that the server policy denies.

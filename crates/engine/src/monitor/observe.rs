@@ -6,7 +6,7 @@ use mcpmon_detect::protected_paths::{Places, RealPath};
 use mcpmon_model::{
     AnsweredCall, Call, ClosedConnection, Connection, Conversation, CutOutcome, DefinitionKey,
     DefinitionRecord, Exchange, Exec, Exit, Fork, HaltedExchange, Incident, InstanceId, LlmMention, Message,
-    OpenConnection, PinKey, ProcessId, Redaction, Resume, ServerId, SessionId, Timestamp,
+    OpenConnection, PinKey, ProcessId, Redaction, RefusedStart, Resume, ServerId, SessionId, Timestamp,
 };
 use mcpmon_policy::network::table::Tables;
 
@@ -59,6 +59,8 @@ pub enum Observation<'a> {
     Fork(Fork),
     /// A process of a server ended.
     Exit(Exit),
+    /// A start was refused by the digest of its program.
+    RefusedStart(&'a RefusedStart),
     /// A process other than the daemon resumed a stopped process.
     Resumed(&'a Resume),
     /// The daemon is about to end: stopped processes will not be compared any more.
@@ -133,6 +135,7 @@ impl Monitor {
             Observation::Exec(exec) => self.exec(now, exec),
             Observation::Fork(fork) => self.fork(fork),
             Observation::Exit(exit) => self.exit(now, exit),
+            Observation::RefusedStart(start) => self.refused_start(now, start),
             Observation::Resumed(resume) => self.resumed(now, resume),
             Observation::Ending => self.ending(now),
             Observation::Gone(process) => self.ended(now, process),

@@ -4,7 +4,7 @@ use std::{net::IpAddr, path::PathBuf};
 
 use mcpmon_model::{
     Checkpoint, ConnectionHolder, ConnectionTraffic, CutOutcome, Digest, Direction, EventKind, FileId,
-    NameGlob, OpenConnection, OrphanCause, Outcome, PinState, Severity, Transport as Protocol,
+    NameGlob, OpenConnection, OrphanCause, Outcome, PinState, RefusedStart, Severity, Transport as Protocol,
 };
 use mcpmon_policy::{
     Cidr, Egress, EgressDefault, Endpoint, ModelHost, NetworkRule, OnBypass, OnChange, Orphans, RuleAction,
@@ -2103,6 +2103,103 @@ fn what_the_kernel_stopped_goes_on_unless_it_is_to_be_compared() {
         ..Exec::default()
     };
     assert_eq!(effects(&world.monitor.exec(Timestamp(0), &other)), ["release 20"]);
+}
+
+#[test]
+fn what_the_kernel_compared_is_not_stopped_and_compared_all_the_same() {
+    let verified = |pins: Pins| {
+        let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pins)].into());
+        let exec = Exec {
+            process: process(10),
+            parent: process(9),
+            argv: vec!["/usr/bin/mcp-server-git".to_owned()],
+            verified: true,
+            ..Exec::default()
+        };
+        let start = world.monitor.exec(Timestamp(0), &exec);
+        (world, effects(&start))
+    };
+    let (mut world, start) = verified(pins("v1"));
+    assert!(!start.contains(&"hold 10".to_owned()), "{start:?}");
+    assert!(start.contains(&"hash 10".to_owned()), "{start:?}");
+    assert_eq!(
+        kinds(&world.hashed(FIRST, "v2"))[1..],
+        ["mcp_server_binary_mismatch", "mcp_server_denied"]
+    );
+
+    let script = Pins::try_from(script_files(hashed_script())).expect("hashed");
+    let (_, start) = verified(script);
+    assert!(
+        start.contains(&"hold 10".to_owned()),
+        "its script was not compared: {start:?}"
+    );
+}
+
+#[test]
+fn a_program_that_the_kernel_did_not_start_is_told_and_can_be_accepted() {
+    let mut world = pinned_world();
+    let digests = |world: &World| {
+        let programs = world.monitor.checked_programs();
+        programs.iter().map(|program| program.digest).collect::<Vec<_>>()
+    };
+    let (old, new) = (Digest::of(b"v1"), Digest::of(b"v2"));
+    assert_eq!(digests(&world), [old]);
+    let start = RefusedStart {
+        process: process(10),
+        comm: "sh".to_owned(),
+        uid: 0,
+        path: PathBuf::from("/usr/bin/mcp-server-git"),
+        digest: new,
+    };
+    let judgement = world
+        .monitor
+        .observe(Timestamp(0), Observation::RefusedStart(&start));
+    assert_eq!(
+        (kinds(&judgement), effects(&judgement)),
+        (vec!["mcp_server_denied"], Vec::new())
+    );
+    let event = &judgement.events[0];
+    assert_eq!(
+        (event.action, event.severity),
+        (Action::Block, Severity::Critical)
+    );
+    let reason = event.reason.as_deref().unwrap_or_default();
+    assert!(
+        reason.contains("never started") && reason.contains(&new.short(12)),
+        "{reason}"
+    );
+    assert_eq!(world.monitor.running().count(), 0);
+
+    let other = RefusedStart { uid: 7, ..start };
+    let judgement = world
+        .monitor
+        .observe(Timestamp(0), Observation::RefusedStart(&other));
+    assert_eq!(kinds(&judgement), [""; 0], "another user's pins");
+
+    assert!(world.monitor.trust_refused(&id("mcp-server-git")).is_some());
+    let mut expected = [old, new];
+    expected.sort();
+    assert_eq!(digests(&world), expected);
+    let mut alert = Policy::default();
+    alert.pinning.on_change = OnChange::Alert;
+    let tables = compile(&alert, &ResolvedNames::new(), &mut Numbering::default()).expect("small");
+    world.monitor.install(Timestamp(0), Arc::new(alert), &tables);
+    assert_eq!(digests(&world), [], "nothing blocks");
+}
+
+#[test]
+fn a_first_launch_may_add_to_its_pins_until_it_ends() {
+    let mut world = World::new(Policy::default());
+    world.exec(10, 9, "/usr/bin/mcp-server-git");
+    world.hashed(FIRST, "v1");
+    world.monitor.changed_gated_names();
+    assert!(world.monitor.checked_programs().is_empty());
+    world.exit(FIRST, 10, 0);
+    assert!(
+        world.monitor.changed_gated_names().is_some(),
+        "the kernel is to be told"
+    );
+    assert_eq!(world.monitor.checked_programs().len(), 1);
 }
 
 /// Something that ends a stop without a comparison.

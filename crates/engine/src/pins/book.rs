@@ -89,6 +89,13 @@ impl PinBook {
         self.0.contains_key(key)
     }
 
+    /// Returns whether something is accepted for `key`, and that is a program without anything beside it.
+    pub(crate) fn is_program_alone(&self, key: &PinKey) -> bool {
+        let is_alone =
+            |pins: &Pins| pins.script.is_none() && pins.package.is_none() && pins.launcher.is_none();
+        self.0.get(key).is_some_and(|sets| sets.values().all(is_alone))
+    }
+
     /// Returns every accepted set.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&PinKey, &BTreeMap<u32, Pins>)> {
         self.0.iter()

@@ -14,7 +14,7 @@ use std::{
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -25,6 +25,7 @@ use mcpmon_kernel::{
     links::{LinkState, Links},
     preflight,
     sensor::SensorError,
+    starts::StartCanary,
 };
 use mcpmon_model::{EventKind, InstanceId, Kills, Timestamp};
 use mcpmon_policy::{
@@ -186,6 +187,8 @@ struct Daemon {
     engine_degraded: Degraded,
     /// The links that hold the kernel programs, and their state at the latest check.
     links: Links,
+    /// The proof that starts are checked; the reason if there can be none.
+    canary: Arc<Mutex<Result<StartCanary, String>>>,
     link_states: Vec<LinkState>,
     checks: Vec<SelfTestCheck>,
     checked_at: Option<String>,
@@ -272,6 +275,7 @@ impl Daemon {
         sensor.addresses.install(&tables, enforcement(&loaded, &kills))?;
         let cgroup = sensor.attached.root().path.clone();
         let links = sensor.attached.links().clone();
+        let canary = Arc::new(Mutex::new(sensor.attached.start_canary()));
         let mut monitor = Monitor::new(Arc::clone(&loaded.policy), &tables, known_pins);
         drop(monitor.stop(kills.clone())); // no process is known yet
         if sensor.adopted.is_some() {
@@ -395,6 +399,7 @@ impl Daemon {
             engine_degraded: Degraded::new(),
             link_states: links.states().map(|(_, state)| state).collect(),
             links,
+            canary,
             checks: Vec::new(),
             checked_at: None,
             testing: false,

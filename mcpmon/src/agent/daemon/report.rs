@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     net::IpAddr,
     path::Path,
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -41,8 +42,11 @@ impl Daemon {
         }
         self.testing = true;
         let (engine, checked) = (self.engine.sender.clone(), self.checked.clone());
-        let links = self.links.clone();
-        let test = tokio::task::spawn_blocking(move || selftest::run(&engine, &links));
+        let (links, canary) = (self.links.clone(), Arc::clone(&self.canary));
+        let test = tokio::task::spawn_blocking(move || {
+            let mut canary = canary.lock().unwrap_or_else(PoisonError::into_inner);
+            selftest::run(&engine, &links, canary.as_mut().map_err(|cause| cause.clone()))
+        });
         tokio::spawn(async move {
             let checks = test
                 .await
@@ -270,7 +274,7 @@ impl Daemon {
             },
             checks: self.checks.clone(),
             checked_at: self.checked_at.clone(),
-            exec_gate: rungs::exec_gate(&self.loaded.policy).to_owned(),
+            exec_gate: rungs::in_force(&self.loaded.policy, &self.checks),
             kills: self.kills.clone(),
             servers: running
                 .into_iter()

@@ -214,6 +214,7 @@ mod tests {
             loader: false,
             killed: false,
             held: false,
+            verified: false,
             wrapped_as: None,
         }
     }

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     io,
+    path::Path,
     process::Child,
     time::{Duration, Instant},
 };
@@ -14,13 +15,14 @@ use mcpmon_common::{
     limits::GATE_NAMES_OF_USER,
     process::ProcessEntry,
 };
-use mcpmon_engine::{GatedName, GatedPart, KernelEffect, Observation};
+use mcpmon_engine::{CheckedProgram, GatedName, GatedPart, KernelEffect, Observation};
 use mcpmon_kernel::{
     gate::{self, ExecGate},
     preflight,
-    records::Resume,
+    records::{RefusedStart, Resume},
+    starts::{AcceptedProgram, CANARY_PATH, StartTables},
 };
-use mcpmon_model::{self as model, ProcessId};
+use mcpmon_model::{self as model, Digest, ProcessId, Timestamp};
 use mcpmon_session::clock;
 use nix::sys::signal::Signal;
 
@@ -37,6 +39,7 @@ const COMPONENT: &str = "exec gate";
 /// The held processes, and the kernel tables for them.
 pub(super) struct Holds {
     gate: ExecGate,
+    starts: StartTables,
     /// Servers that are held until their files are compared.
     held: BTreeSet<ProcessId>,
     /// Processes that the kernel stopped, and that were not judged at the last check.
@@ -54,9 +57,10 @@ pub(super) struct Holds {
 }
 
 impl Holds {
-    pub(super) fn new(gate: ExecGate) -> Self {
+    pub(super) fn new(gate: ExecGate, starts: StartTables) -> Self {
         Self {
             gate,
+            starts,
             held: BTreeSet::new(),
             unjudged: BTreeSet::new(),
             running: BTreeSet::new(),
@@ -137,6 +141,10 @@ impl Core {
         if let Some(names) = self.monitor.changed_gated_names() {
             let names = names.into_iter().flat_map(gated).collect();
             self.holds.unfit = unfit(self.holds.gate.replace(&names).map_err(|error| error.to_string()));
+            let programs = self.monitor.checked_programs().into_iter().map(accepted);
+            if let Err(error) = self.holds.starts.replace(&programs.collect()) {
+                tracing::warn!(%error, "not every program of a pinned server is checked when it is started: those beyond are stopped");
+            }
         }
         if let Some(cause) = &self.holds.unfit {
             self.troubles.note(now, COMPONENT, cause);
@@ -161,6 +169,23 @@ impl Core {
     pub(super) fn release(&mut self, process: ProcessId) {
         self.holds.forget(process);
         drop(self.signal(process, Signal::SIGCONT));
+    }
+
+    /// Reports that a start was refused by the digest of its program.
+    pub(super) fn refused_start(&mut self, now: Timestamp, start: &RefusedStart) {
+        let record = &start.record;
+        if start.path == Path::new(CANARY_PATH) {
+            return;
+        }
+        let refused = model::RefusedStart {
+            process: host::process_id(record.process),
+            comm: start.comm.clone(),
+            uid: record.uid,
+            path: start.path.clone(),
+            digest: Digest::from_bytes(record.digest),
+        };
+        let judgement = self.monitor.observe(now, Observation::RefusedStart(&refused));
+        self.carry_out(judgement, None);
     }
 
     /// Reports that a held process was resumed by another process.
@@ -287,6 +312,21 @@ fn unfit(replaced: Result<BTreeSet<u32>, String>) -> Option<String> {
     Some(format!(
         "not every name of a pinned server fits the kernel's table, and servers beyond are stopped later: {whose}"
     ))
+}
+
+fn accepted(program: CheckedProgram) -> AcceptedProgram {
+    let CheckedProgram {
+        uid,
+        path,
+        digest,
+        is_whole,
+    } = program;
+    AcceptedProgram {
+        uid,
+        path,
+        digest,
+        is_whole,
+    }
 }
 
 fn gated(name: GatedName) -> Vec<gate::GatedName> {

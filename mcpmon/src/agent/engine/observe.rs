@@ -61,6 +61,7 @@ impl Core {
                 let judgement = self.monitor.observe(now, Observation::Exit(exit));
                 self.carry_out(judgement, None);
             }
+            Record::RefusedStart(start) => self.refused_start(now, &start),
             Record::Resume(resume) => self.resumed(&resume),
             Record::Connect(connect) => self.connect(now, &connect),
             Record::Close(close) => self.close(now, &close),
@@ -97,6 +98,7 @@ impl Core {
             loader: files.loader,
             killed: record.flags & ExecRecord::FLAG_KILLED != 0,
             held: record.flags & ExecRecord::FLAG_HELD != 0,
+            verified: record.flags & ExecRecord::FLAG_VERIFIED != 0,
             wrapped_as: None,
         };
         self.claim(&mut observed);
@@ -387,6 +389,7 @@ impl ProcProcess {
             loader: files.loader,
             killed: false,
             held: false,
+            verified: false,
             wrapped_as: None,
         }
     }

@@ -1,13 +1,13 @@
 //! The state that an earlier daemon left in the kernel: adopted at the start, and kept up to date for the next one.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use mcpmon_common::{
     event::{Action, ExecRecord},
     process::ProcessEntry,
     watch::RULE_CANARY,
 };
-use mcpmon_kernel::{records::Record, rings::Rings, sensor::Adopted};
+use mcpmon_kernel::{records::Record, rings::Rings, sensor::Adopted, starts::CANARY_PATH};
 use mcpmon_model::{Event, EventKind, InstanceId, Layer, ProcessId, Severity};
 use mcpmon_session::clock;
 
@@ -137,6 +137,7 @@ impl Recovered {
             Record::Exec(exec) => {
                 self.killed += u64::from(exec.record.flags & ExecRecord::FLAG_KILLED != 0);
             }
+            Record::RefusedStart(start) => self.killed += u64::from(start.path != Path::new(CANARY_PATH)),
             Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Close(_) => {}
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use mcpmon_kernel::dns::AnswerTap;
+use mcpmon_kernel::{dns::AnswerTap, sensor::START_CHECK};
 use mcpmon_kernel_tests::lab::Lab;
 
 use super::dns::in_runtime;
@@ -15,13 +15,18 @@ const BUDGET: &str = include_str!("../../../../mcpmon-ebpf/budget.txt");
 type Release = (u32, u32);
 
 pub(crate) fn kept(lab: &mut Lab) -> Result<()> {
-    let budget = in_force(lab.kernel.release)?;
+    let mut budget = in_force(lab.kernel.release)?;
     let of_dns = in_runtime(|| {
         let tap = AnswerTap::open()?;
         Ok(owned(tap.verified_instructions()))
     })?;
     let mut measured = owned(lab.sensor.attached.verified_instructions());
     measured.extend(of_dns);
+    if lab.sensor.attached.start_canary().is_err() {
+        // The test of starts says whether this kernel may do without it.
+        measured.remove(START_CHECK);
+        budget.remove(START_CHECK);
+    }
     ensure!(
         measured.keys().eq(budget.keys()),
         "mcpmon-ebpf/budget.txt does not name exactly the programs {:?}",

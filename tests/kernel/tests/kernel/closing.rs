@@ -85,7 +85,12 @@ fn seen(lab: &mut Lab, pid: u32) -> Result<(Vec<Connect>, Vec<Close>)> {
             closes.push(close);
             None
         }
-        Record::Exec(_) | Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Connect(_) => None,
+        Record::Exec(_)
+        | Record::Fork(_)
+        | Record::Exit(_)
+        | Record::RefusedStart(_)
+        | Record::Resume(_)
+        | Record::Connect(_) => None,
     })?;
     closes.retain(|close| close.record.connection.process.pid == pid);
     Ok((connects, closes))

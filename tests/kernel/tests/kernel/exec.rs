@@ -177,7 +177,12 @@ pub(crate) fn failed_exec(lab: &mut Lab) -> Result<()> {
             .iter()
             .any(|(pid, _)| *pid == exec.record.process.pid)
             .then_some(exec),
-        Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Connect(_) | Record::Close(_) => None,
+        Record::Fork(_)
+        | Record::Exit(_)
+        | Record::RefusedStart(_)
+        | Record::Resume(_)
+        | Record::Connect(_)
+        | Record::Close(_) => None,
     })?;
     ensure!(records.is_empty(), "{records:#?}");
     Ok(())
@@ -229,6 +234,7 @@ pub(crate) fn ends(lab: &mut Lab) -> Result<()> {
             Record::Exec(_)
             | Record::Fork(_)
             | Record::Exit(_)
+            | Record::RefusedStart(_)
             | Record::Resume(_)
             | Record::Connect(_)
             | Record::Close(_) => {}

@@ -229,9 +229,12 @@ pub(crate) fn resumed(lab: &mut Lab) -> Result<()> {
         ensure!(!output.contains("forked"), "{output:?}");
         let told: Vec<Resume> = lab.records(|record| match record {
             Record::Resume(resume) => Some(resume),
-            Record::Exec(_) | Record::Fork(_) | Record::Exit(_) | Record::Connect(_) | Record::Close(_) => {
-                None
-            }
+            Record::Exec(_)
+            | Record::Fork(_)
+            | Record::Exit(_)
+            | Record::RefusedStart(_)
+            | Record::Connect(_)
+            | Record::Close(_) => None,
         })?;
         let [resume] = told.as_slice() else {
             anyhow::bail!("{told:#?}")

@@ -27,6 +27,7 @@ mod reload;
 mod scope;
 mod session;
 mod sockets;
+mod starts;
 mod tap;
 
 use std::process::ExitCode;
@@ -225,6 +226,8 @@ const TESTS: &[Test] = &[
     ),
     test("gate::stops_what_is_executed_by_descriptor", gate::descriptors),
     test("gate::who_resumes_a_server_is_told", gate::resumed),
+    test("starts::are_checked_where_the_canary_says_so", starts::proof),
+    test("starts::of_changed_programs_are_refused", starts::digests),
     test(
         "flood::refusals_are_exact_and_losses_known",
         flood::denials_exact_losses_counted,

@@ -1,0 +1,323 @@
+//! Checked starts: programs that are pinned servers themselves, which the kernel refuses to start unless their digest
+//! is accepted. The digest is that of IMA, and the program that asks for it is one for BPF LSM.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io::{self, Write as _},
+    os::fd::{AsRawFd as _, OwnedFd},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
+use mcpmon_common::{
+    event::Counter,
+    gate::{AcceptedDigest, CheckedProgram, Gate, name_hash},
+    limits::FILENAME_MAX,
+};
+use mcpmon_model::Digest;
+use nix::{errno::Errno, unistd::getuid};
+
+use super::{counters::Counters, preflight, sys};
+
+/// The oldest kernel with `bpf_ima_file_hash`.
+const MINIMUM: (u32, u32) = (5, 18);
+/// The active security modules.
+const MODULES: &str = "/sys/kernel/security/lsm";
+/// Name of the canary's file in memory, and the path by which the kernel knows it.
+const CANARY_NAME: &core::ffi::CStr = c"mcpmon-canary";
+/// The path that the kernel reports for a canary.
+pub const CANARY_PATH: &str = "/memfd:mcpmon-canary (deleted)";
+
+/// A program with a digest that is accepted for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AcceptedProgram {
+    /// The user.
+    pub uid: u32,
+    /// Its path.
+    pub path: PathBuf,
+    /// The digest.
+    pub digest: Digest,
+    /// True if the program is all that is pinned of its server: its start needs no other comparison.
+    pub is_whole: bool,
+}
+
+/// The kernel's tables of checked programs.
+#[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
+pub struct StartTables {
+    programs: HashMap<MapData, CheckedProgram, u32>,
+    digests: HashMap<MapData, AcceptedDigest, u32>,
+}
+
+/// Returns why this kernel cannot check starts; `None` if it may.
+pub fn unsupported() -> Option<String> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if preflight::parse_release(&release).is_none_or(|version| version < MINIMUM) {
+        let (major, minor) = MINIMUM;
+        return Some(format!(
+            "kernel {} is older than {major}.{minor}, which gives programs IMA's digest",
+            release.trim()
+        ));
+    }
+    // Without this file the canary tells.
+    let modules = fs::read_to_string(MODULES).ok()?;
+    without_bpf(modules.trim())
+}
+
+/// Returns why no program for BPF LSM is called where these security modules are active.
+fn without_bpf(modules: &str) -> Option<String> {
+    let is_active = modules.split(',').any(|name| name == "bpf");
+    (!is_active).then(|| {
+        format!("`bpf` is not among the active security modules ({modules}): start the kernel with `lsm={modules},bpf`")
+    })
+}
+
+impl StartTables {
+    pub(super) const fn new(
+        programs: HashMap<MapData, CheckedProgram, u32>,
+        digests: HashMap<MapData, AcceptedDigest, u32>,
+    ) -> Self {
+        Self { programs, digests }
+    }
+
+    /// Replaces the checked programs with their accepted digests. No start of a program is refused meanwhile whose
+    /// digest is accepted before and after.
+    ///
+    /// # Errors
+    /// Returns the first error, for example if there are more than the tables hold; programs whose digests do not all
+    /// fit are not checked.
+    pub fn replace(&mut self, accepted: &BTreeSet<AcceptedProgram>) -> Result<(), MapError> {
+        let (wanted, mut first) = (wanted(accepted), Ok(()));
+        let programs: BTreeSet<CheckedProgram> = wanted.keys().map(|entry| entry.program).collect();
+        let checked: BTreeSet<CheckedProgram> = self.programs.keys().filter_map(Result::ok).collect();
+        for gone in checked.difference(&programs) {
+            let removed = self.programs.remove(gone);
+            first = first.and(removed);
+        }
+        let before: BTreeMap<AcceptedDigest, u32> = self.digests.iter().filter_map(Result::ok).collect();
+        for gone in before.keys().filter(|entry| !programs.contains(&entry.program)) {
+            let removed = self.digests.remove(gone);
+            first = first.and(removed);
+        }
+        let mut whole = programs;
+        for (entry, extent) in wanted
+            .iter()
+            .filter(|(entry, extent)| before.get(entry) != Some(extent))
+        {
+            if let Err(error) = self.digests.insert(entry, extent, 0) {
+                whole.remove(&entry.program);
+                drop(self.programs.remove(&entry.program));
+                first = first.and(Err(error));
+            }
+        }
+        for new in whole.difference(&checked) {
+            let inserted = self.programs.insert(new, 1, 0);
+            first = first.and(inserted);
+        }
+        for gone in before
+            .keys()
+            .filter(|entry| whole.contains(&entry.program) && !wanted.contains_key(entry))
+        {
+            let removed = self.digests.remove(gone);
+            first = first.and(removed);
+        }
+        first
+    }
+}
+
+/// The entries for these programs. A path that does not fit into the kernel's buffer is none.
+fn wanted(accepted: &BTreeSet<AcceptedProgram>) -> BTreeMap<AcceptedDigest, u32> {
+    let mut wanted = BTreeMap::new();
+    for program in accepted
+        .iter()
+        .filter(|program| program.path.as_os_str().len() < FILENAME_MAX)
+    {
+        let entry = AcceptedDigest {
+            program: checked(program.uid, &program.path),
+            digest: *program.digest.as_bytes(),
+        };
+        let extent = if program.is_whole {
+            AcceptedDigest::WHOLE
+        } else {
+            AcceptedDigest::PART
+        };
+        // If only one of two servers is whole, the program is stopped.
+        let known = wanted.entry(entry).or_insert(extent);
+        *known = extent.max(*known);
+    }
+    wanted
+}
+
+fn checked(uid: u32, path: &Path) -> CheckedProgram {
+    CheckedProgram {
+        path: name_hash(path.as_os_str().as_encoded_bytes()),
+        uid,
+        reserved: 0,
+    }
+}
+
+/// A proof that starts are checked: a file that must not start, and starts once its digest is accepted.
+pub struct StartCanary {
+    tables: StartTables,
+    switch: Array<MapData, Gate>,
+    counters: Counters,
+}
+
+impl std::fmt::Debug for StartCanary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StartCanary").finish_non_exhaustive()
+    }
+}
+
+impl StartCanary {
+    /// Opens the tables among the maps of a loaded object.
+    pub(super) fn open(maps: &[(String, OwnedFd)]) -> Result<Self, MapError> {
+        let data = |wanted: &str| -> Result<MapData, MapError> {
+            let found = maps.iter().find(|(name, _)| name == wanted);
+            let (_, map) = found.ok_or_else(|| MapError::InvalidName {
+                name: wanted.to_owned(),
+            })?;
+            MapData::from_fd(map.try_clone()?)
+        };
+        Ok(Self {
+            tables: StartTables::new(
+                HashMap::try_from(Map::HashMap(data("CHECKED_PROGRAMS")?))?,
+                HashMap::try_from(Map::HashMap(data("ACCEPTED_DIGESTS")?))?,
+            ),
+            switch: Array::try_from(Map::Array(data("GATE")?))?,
+            counters: Counters {
+                values: PerCpuArray::try_from(Map::PerCpuArray(data("COUNTERS")?))?,
+            },
+        })
+    }
+
+    /// Starts a script of this text, which names its interpreter: once as a program whose digest is not accepted, and
+    /// once as one whose digest is.
+    ///
+    /// # Errors
+    /// Returns why starts are not checked.
+    pub fn prove(&mut self, script: &str) -> Result<(), String> {
+        let canary = Canary::make(script).map_err(|error| format!("no canary can be made: {error}"))?;
+        let program = checked(getuid().as_raw(), Path::new(CANARY_PATH));
+        let entry = AcceptedDigest {
+            program,
+            digest: *Digest::of(script.as_bytes()).as_bytes(),
+        };
+        let refused = self.tables.programs.insert(program, 1, 0);
+        let outcome = refused
+            .map_err(|error| error.to_string())
+            .and_then(|()| self.is_refused(&canary))
+            .and_then(|()| {
+                let accepted = self.tables.digests.insert(entry, AcceptedDigest::WHOLE, 0);
+                accepted.map_err(|error| error.to_string())
+            })
+            .and_then(|()| {
+                canary
+                    .start()
+                    .map_err(|error| format!("a canary with an accepted digest does not start: {error}"))
+            });
+        drop(self.tables.programs.remove(&program));
+        drop(self.tables.digests.remove(&entry));
+        outcome
+    }
+
+    fn is_refused(&self, canary: &Canary) -> Result<(), String> {
+        let unhashed = || self.counters.get(Counter::StartUnhashed).unwrap_or_default();
+        let before = unhashed();
+        match canary.start() {
+            Err(error) if error.raw_os_error() == Some(Errno::EPERM as i32) => Ok(()),
+            Err(error) => Err(format!(
+                "the canary does not start, though nothing refused it: {error}"
+            )),
+            Ok(()) if unhashed() > before => Err(
+                "IMA gives no SHA-256: it is not built into the kernel, or `ima_hash=` names another digest"
+                    .to_owned(),
+            ),
+            Ok(()) if self.is_closed() => Err("the exec gate is closed".to_owned()),
+            Ok(()) => Err(
+                "the canary was not refused: the kernel accepts the program, and does not call it".to_owned(),
+            ),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        let (_, now) = sys::clocks();
+        self.switch.get(&0, 0).is_ok_and(|gate| gate.open_until <= now)
+    }
+}
+
+/// A script in memory, so that no file system has to be writable or may forbid programs.
+struct Canary(File);
+
+impl Canary {
+    fn make(script: &str) -> io::Result<Self> {
+        let mut written = sys::executable_in_memory(CANARY_NAME)?;
+        written.write_all(script.as_bytes())?;
+        // A file that is open for writing cannot be executed.
+        let file = File::open(format!("/proc/self/fd/{}", written.as_raw_fd()))?;
+        Ok(Self(file))
+    }
+
+    /// Starts the script, and waits for its end.
+    fn start(&self) -> io::Result<()> {
+        // A child that another thread has just forked holds the file open for writing until it executes.
+        const MAX_BUSY: usize = 100;
+        for _ in 0..MAX_BUSY {
+            match self.start_once() {
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+                outcome => return outcome,
+            }
+        }
+        self.start_once()
+    }
+
+    fn start_once(&self) -> io::Result<()> {
+        let mut child = Command::new(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        child.wait().map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("lockdown,capability,bpf" => None)]
+    #[test_case("lockdown,bpfx" => Some("`bpf` is not among the active security modules (lockdown,bpfx): start the kernel with `lsm=lockdown,bpfx,bpf`".to_owned()))]
+    fn without_bpf_the_remedy_is_told(modules: &str) -> Option<String> {
+        without_bpf(modules)
+    }
+
+    #[test]
+    fn a_program_of_two_servers_is_whole_if_it_is_for_both() {
+        let of = |digest: &str, is_whole, path: &str| AcceptedProgram {
+            uid: 7,
+            path: PathBuf::from(path),
+            digest: Digest::of(digest.as_bytes()),
+            is_whole,
+        };
+        let long = format!("/{}", "x".repeat(FILENAME_MAX));
+        let accepted = BTreeSet::from([
+            of("one", true, "/a"),
+            of("one", false, "/a"),
+            of("two", true, "/a"),
+            of("one", true, &long),
+        ]);
+        let extents = |digest: &str| {
+            let entry = AcceptedDigest {
+                program: checked(7, Path::new("/a")),
+                digest: *Digest::of(digest.as_bytes()).as_bytes(),
+            };
+            wanted(&accepted).get(&entry).copied()
+        };
+        assert_eq!(extents("one"), Some(AcceptedDigest::PART));
+        assert_eq!(extents("two"), Some(AcceptedDigest::WHOLE));
+        assert_eq!(wanted(&accepted).len(), 2, "a path that is too long");
+    }
+}
