@@ -150,7 +150,7 @@ fn install_linker(Toolchain { compiler, linker }: &Toolchain) -> Result<()> {
         compiler.name, compiler.version, compiler.llvm
     ));
     step(
-        &format!("install bpf-linker {version} ({feature}) under target/tools; about a minute"),
+        &format!("install bpf-linker {version} ({feature}) under target/tools; half a minute"),
         || {
             let mut install = shell::cargo();
             install.args([
@@ -161,8 +161,15 @@ fn install_linker(Toolchain { compiler, linker }: &Toolchain) -> Result<()> {
                 "--locked",
                 "--quiet",
             ]);
+            // Nearly all of its work is LLVM's, which is optimised anyway.
             install
-                .args(["--no-default-features", "--features", &feature, "--root"])
+                .args([
+                    "--debug",
+                    "--no-default-features",
+                    "--features",
+                    &feature,
+                    "--root",
+                ])
                 .arg(root(*linker));
             if linker.source == LlvmSource::Package {
                 install.env("LLVM_PREFIX", probe::llvm_prefix(linker.llvm));
