@@ -109,6 +109,7 @@ mod tests {
 
     const GOOD: Taken = Taken {
         plain: 5_000.0,
+        alike: 5_500.0,
         recorded: 6_000.0,
         digest: 0.1,
         cold: 0.1,
@@ -127,6 +128,10 @@ mod tests {
         for bad in [
             Taken {
                 recorded: 7_000.0,
+                ..GOOD
+            },
+            Taken {
+                alike: 4_000.0,
                 ..GOOD
             },
             Taken { cold: 0.2, ..GOOD },
