@@ -10,7 +10,7 @@ use super::{
     CliError, ErrorKind, Globals,
     daemon::{Socket, ask, unexpected},
 };
-use crate::agent::{
+use crate::app::{
     approval::{self, ApprovalDecision, ApprovalSubject, DecideError},
     control::{self, AskError, DaemonAnswer, DaemonRequest},
     group,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::{CliError, ErrorKind};
-use crate::agent::control::{self, AskError, DEFAULT_SOCKET, DaemonAnswer, DaemonRequest};
+use crate::app::control::{self, AskError, DEFAULT_SOCKET, DaemonAnswer, DaemonRequest};
 
 /// The socket of the daemon to ask.
 #[derive(Clone, Debug, Args)]

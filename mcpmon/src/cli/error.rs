@@ -8,7 +8,7 @@ use std::{
 use mcpmon_store::QueryError;
 
 use super::text;
-use crate::agent::server_log::ReadError;
+use crate::app::server_log::ReadError;
 
 /// A command that failed.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use mcpmon_kernel::pinned::DEFAULT_DIRECTORY;
 use serde_json::{Map, Value, json};
 
 use super::time;
-use crate::agent::kept::{self, Kept};
+use crate::app::kept::{self, Kept};
 
 /// The directory of what stays in the kernel.
 #[derive(Clone, Debug, Args)]

@@ -27,7 +27,7 @@ use mcpmon_config::{LocalConfig, Search, Trust};
 pub use error::{CliError, ErrorKind};
 pub use output::{Color, Output};
 
-use crate::agent::{bridge, probe::CANARY_COMMAND, releaser, run::run_shim, scan::confined};
+use crate::app::{bridge, probe::CANARY_COMMAND, releaser, run::run_shim, scan::confined};
 use commands::{
     approve, calls, check, completions, connections, detach, detections, doctor, events, execs, explain,
     held_calls, inspect, kill, man, mcp, pins, policy, registry, report, servers, setup, shim, status, wrap,

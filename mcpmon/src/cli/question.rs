@@ -9,7 +9,7 @@ use mcpmon_store::{json as form, own_store};
 use serde_json::{Map, Value, json};
 
 use super::{CliError, ErrorKind, Output, daemon::Socket, store, time};
-use crate::agent::{
+use crate::app::{
     control::{self, DaemonAnswer, DaemonRequest},
     daemon::{DEFAULT_STORE, bundle},
     question::{self, CallArguments, KnownServer, Opinion, Surroundings, TriedUse, UseOutcome, UseReply},

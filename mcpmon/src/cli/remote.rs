@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use mcpmon_model::Digest;
 
 use super::{CliError, ErrorKind};
-use crate::agent::remote::{DestinationError, Header, HeaderVariable, RemoteDestination, ServerTransport};
+use crate::app::remote::{DestinationError, Header, HeaderVariable, RemoteDestination, ServerTransport};
 
 /// The options for asking a remote server.
 #[derive(Debug, Default, Args)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use mcpmon_store::{OpenError, StoreReader, users_store};
 
 use super::{CliError, ErrorKind, Globals};
-use crate::agent::daemon::DEFAULT_STORE;
+use crate::app::daemon::DEFAULT_STORE;
 
 /// Opens the store of the options, or an existing one.
 pub(super) fn open(globals: &Globals) -> Result<StoreReader, CliError> {

@@ -13,7 +13,7 @@ use super::{
     held_calls::{self, Extent},
 };
 use crate::{
-    agent::{
+    app::{
         approval::{ApprovalDecision, ApprovalSubject},
         held_calls::waiting,
     },

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::held_calls::object;
 use crate::{
-    agent::{
+    app::{
         callback::{AnswerableCalls, reply},
         held_calls::waiting,
     },

@@ -8,7 +8,7 @@ use mcpmon_store::SoleError;
 
 use super::proxy;
 use crate::{
-    agent::{
+    app::{
         control::DEFAULT_SOCKET,
         daemon::{self, DaemonError},
     },

@@ -10,7 +10,7 @@ use clap::Args;
 use mcpmon_kernel::pinned::{PinDirectory, PinError};
 
 use crate::{
-    agent::{kept, releaser},
+    app::{kept, releaser},
     cli::{CliError, ErrorKind, Output, kernel_state::KernelState},
 };
 

@@ -5,7 +5,7 @@ use mcpmon_config::{LocalConfig, Search};
 use serde_json::{Map, Value};
 
 use crate::{
-    agent::doctor::{self, DoctorFinding, DoctorVerdict},
+    app::doctor::{self, DoctorFinding, DoctorVerdict},
     cli::{CliError, ErrorKind, Output, daemon::Socket, kernel_state::KernelState, output::Form},
 };
 

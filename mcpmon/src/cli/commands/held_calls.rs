@@ -9,7 +9,7 @@ use mcpmon_store::{StoreReader, json::rfc3339};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    agent::{held_calls::waiting, setup},
+    app::{held_calls::waiting, setup},
     cli::{
         CliError, ErrorKind, Output, change::ChangePlace, daemon::Socket, output::Form, question, store,
         text, time,

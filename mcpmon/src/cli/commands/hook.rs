@@ -7,7 +7,7 @@ use mcpmon_model::{Action, Event, EventKind, Layer, Severity, Timestamp};
 use mcpmon_policy::Mode;
 
 use crate::{
-    agent::{
+    app::{
         hook::{HookAnswer, HookClient, MAX_INPUT_BYTES, NativeCall, record, verdict},
         question::{self, CallArguments, KnownServer, Surroundings, TriedUse, UseOutcome},
     },

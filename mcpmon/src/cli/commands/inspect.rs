@@ -13,7 +13,7 @@ use mcpmon_model::{DefinitionKind, Ecosystem, Finding, PackageOrigin, Severity};
 use serde_json::{Map, Value};
 
 use crate::{
-    agent::{
+    app::{
         inspection::{self, InspectedDefinition, ServerOffer, inspect, inspect_offer},
         recorded_server::{RecordedServer, RecordedStart},
         remote::{self, DestinationError, RemoteDestination},

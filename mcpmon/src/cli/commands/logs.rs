@@ -8,7 +8,7 @@ use mcpmon_store::json::rfc3339;
 use serde_json::{Map, Value};
 
 use crate::{
-    agent::server_log::{self, LogDirectory, LogEntry, LogTail, ReadError},
+    app::server_log::{self, LogDirectory, LogEntry, LogTail, ReadError},
     cli::{
         CliError, ErrorKind, Output,
         listing::FOLLOW_INTERVAL,

@@ -10,7 +10,7 @@ use mcpmon_store::{BinaryPin, Selection, StoreReader, json, name};
 use serde_json::{Map, Value};
 
 use crate::{
-    agent::{
+    app::{
         approval::{self, ApprovalDecision, ApprovalSubject},
         control::{DaemonAnswer, DaemonRequest},
         executable,

@@ -7,7 +7,7 @@ use mcpmon_config::{LocalConfig, Search};
 use mcpmon_session::JudgeError;
 
 use crate::{
-    agent::{
+    app::{
         control::DEFAULT_SOCKET,
         proxy::{self, HostError, ProxyError, ProxyStatus, StandaloneOptions},
     },

@@ -13,7 +13,7 @@ use mcpmon_store::StoreReader;
 
 use super::{proxy, report, wrap};
 use crate::{
-    agent::{
+    app::{
         control::DEFAULT_SOCKET,
         daemon::DEFAULT_STORE,
         run::{self, RunError, RunOutcome},

@@ -8,7 +8,7 @@ use mcpmon_store::{RunningStart, ServerSummary, StoreReader, StoredEvent};
 use serde_json::Value;
 
 use crate::{
-    agent::{
+    app::{
         resources::{Processes, Usage},
         sandboxes::{RunningSandboxes, SandboxStatus},
     },

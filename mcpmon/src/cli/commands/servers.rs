@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json as value};
 
 use super::running::{RunningServers, bytes, milliseconds};
 use crate::{
-    agent::{resources::Usage, sandboxes::SandboxStatus},
+    app::{resources::Usage, sandboxes::SandboxStatus},
     cli::{
         CliError, Output, listing,
         output::Form,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use crate::{
-    agent::{
+    app::{
         run::{InstallError, ShimSettings, install_shims, remove_shims, usual_shims},
         setup::Program,
     },

@@ -7,7 +7,7 @@ use mcpmon_store::json::rfc3339;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    agent::{
+    app::{
         control::{DaemonAnswer, DaemonRequest},
         selftest::CheckOutcome,
         status::{BundleStatus, CodeSession, Coverage, State, Status},
@@ -407,7 +407,7 @@ mod tests {
     use mcpmon_model::{Kills, ServerId, SessionId, Timestamp};
 
     use super::*;
-    use crate::agent::{
+    use crate::app::{
         selftest::{Component, SelfTestCheck},
         status::{
             FollowedAddress, KeptStatus, NetworkStatus, PolicyStatus, ProxyStatus, RunStatus, RunningServer,

@@ -8,7 +8,7 @@ use mcpmon_model::ServerId;
 use mcpmon_policy::SandboxMode;
 
 use crate::{
-    agent::{
+    app::{
         run,
         wrap::{self, RemoteServer, WrapError},
     },

@@ -8,7 +8,7 @@ use mcpmon_model::ServerId;
 use mcpmon_policy::Suppression;
 
 use crate::{
-    agent::setup,
+    app::setup,
     cli::{CliError, ErrorKind, Output, daemon::Socket, question, time},
 };
 

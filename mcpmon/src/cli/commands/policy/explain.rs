@@ -6,7 +6,7 @@ use mcpmon_model::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    agent::question::{About, BESIDE, Opinion, UseReply, guide},
+    app::question::{About, BESIDE, Opinion, UseReply, guide},
     cli::{
         CliError, ErrorKind, Output,
         daemon::Socket,

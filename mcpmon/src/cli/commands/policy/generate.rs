@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::import::write;
 use crate::{
-    agent::profile::{self, DrawnProfile},
+    app::profile::{self, DrawnProfile},
     cli::{CliError, ErrorKind, Output, output::Form, session, store},
 };
 

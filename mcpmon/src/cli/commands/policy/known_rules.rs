@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, ffi::OsStr, fs, path::Path};
 
 use mcpmon_config::{Outline, Sources, load_sources};
 
-use crate::agent::question::{About, BESIDE, guide};
+use crate::app::question::{About, BESIDE, guide};
 
 /// The text in front of a rule's name in the sources.
 const BEFORE: &[&str] = &[

@@ -20,7 +20,7 @@ use mcpmon_model::{Severity, Timestamp};
 use mcpmon_store::{Access, DAEMON_STORE, SkillPin, Store, StoreError, own_store};
 
 use crate::{
-    agent::{
+    app::{
         group,
         scan::{
             self, Scan, ScanOptions, SkillState, StartConfinement, StartPlan, StartTarget, chosen_clients,

@@ -3,7 +3,7 @@
 use mcpmon_model::Digest;
 use serde_json::{Map, Value, json};
 
-use crate::agent::scan::{
+use crate::app::scan::{
     Definitions, Scan, ScanFinding, ScannedFile, ScannedServer, ScannedSkill, SkillState, skill_id,
 };
 

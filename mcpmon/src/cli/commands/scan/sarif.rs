@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::objects::fingerprint;
-use crate::agent::scan::{Scan, ScanFinding, skill_id};
+use crate::app::scan::{Scan, ScanFinding, skill_id};
 
 /// The schema of the format.
 const SCHEMA: &str =

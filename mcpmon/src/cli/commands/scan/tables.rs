@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use mcpmon_model::Severity;
 
 use crate::{
-    agent::scan::{
+    app::scan::{
         AppliedConfinement, Definitions, Scan, ScanFinding, ScannedServer, ScannedSkill, SkillState,
     },
     cli::{

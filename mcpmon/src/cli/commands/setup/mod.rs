@@ -22,7 +22,7 @@ use mcpmon_policy::Mode;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    agent::setup::{PolicyChange, PolicyError, PolicyReport, Program, provide_policy},
+    app::setup::{PolicyChange, PolicyError, PolicyReport, Program, provide_policy},
     cli::{
         CliError, ErrorKind, Globals,
         output::{Form, Output},

@@ -11,7 +11,7 @@ use super::{
     rates::{Rates, SPARKLINE_SECONDS},
 };
 use crate::{
-    agent::{
+    app::{
         resources::Usage,
         status::{SandboxStatus, Status},
     },

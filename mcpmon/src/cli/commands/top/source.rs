@@ -10,7 +10,7 @@ use mcpmon_store::{CallPlaces, Filter, Follow, StoreReader, StoredEvent};
 
 use super::snapshot::{Approval, Server, Snapshot};
 use crate::{
-    agent::{
+    app::{
         control::{self, AskError, DaemonAnswer, DaemonRequest},
         resources::Usage,
     },

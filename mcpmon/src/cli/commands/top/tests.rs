@@ -13,7 +13,7 @@ use super::{
     view,
 };
 use crate::{
-    agent::resources::Usage,
+    app::resources::Usage,
     cli::{
         Color, Globals,
         commands::{running::SeenBy, scene},

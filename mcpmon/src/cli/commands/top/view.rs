@@ -14,7 +14,7 @@ use super::{
     wrap,
 };
 use crate::{
-    agent::status::{State as DaemonState, Status},
+    app::status::{State as DaemonState, Status},
     cli::{
         output::Paint,
         table::{Row, Tone},

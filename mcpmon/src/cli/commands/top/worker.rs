@@ -16,7 +16,7 @@ use super::{
     state::{Answer, Request},
 };
 use crate::{
-    agent::approval::ApprovalDecision,
+    app::approval::ApprovalDecision,
     cli::{
         CliError, Globals,
         commands::{

@@ -1,0 +1,190 @@
+//! The LLM proxy of the daemon: started, restarted and stopped as the policy says.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use mcpmon_config::ProxySettings;
+use mcpmon_session::{HostedParts, Policies, clock, models::Models};
+use mcpmon_store::{Recorder, RecorderSettings, StoreError};
+use tokio::sync::watch;
+
+use super::Daemon;
+use crate::app::{
+    group,
+    proxy::{HostedProxy, ProxyStatus, RemoteServers, Tokens},
+    runs::{Offered, protocol::ProxyOffer},
+    wrappers::{HostedRecords, Wrappers},
+};
+
+/// The interval at which the start of a failed proxy is tried again.
+const RETRY: Duration = Duration::from_secs(30);
+/// The name of this component in events and `mcpmon status`.
+const COMPONENT: &str = "LLM proxy";
+
+/// The proxy, if it runs, and what it needs.
+pub(super) struct DaemonProxy {
+    models: Models,
+    remotes: RemoteServers,
+    /// Records conversations with remote servers.
+    recorder: Recorder,
+    hosted: Option<HostedProxy>,
+    /// The time of the last attempt to start it.
+    tried: Option<Instant>,
+    /// The address of the proxy, for sessions of `mcpmon run`.
+    offer: watch::Sender<Offered>,
+}
+
+impl DaemonProxy {
+    /// Prepares the proxy in front of models and of remote servers. Returns its offer to sessions, too.
+    pub(super) fn new(
+        models: Models,
+        (remotes, recorder): (RemoteServers, Recorder),
+    ) -> (Self, watch::Receiver<Offered>) {
+        let (offer, offered) = watch::channel(None);
+        let proxy = Self {
+            models,
+            remotes,
+            recorder,
+            hosted: None,
+            tried: None,
+            offer,
+        };
+        (proxy, offered)
+    }
+
+    pub(super) fn status(&self) -> Option<ProxyStatus> {
+        self.hosted.as_ref().map(HostedProxy::status)
+    }
+
+    /// Starts, restarts or stops the proxy to match `wanted`. Returns `None` if nothing changed, else the reason why it
+    /// does not run, if any.
+    fn follow(&mut self, wanted: Option<&ProxySettings>) -> Option<Option<String>> {
+        let is_as_wanted = |hosted: &HostedProxy| hosted.is_running() && Some(hosted.settings()) == wanted;
+        let Some(wanted) = wanted else {
+            self.tried = None;
+            return self.hosted.take().map(|hosted| {
+                hosted.retire();
+                None
+            });
+        };
+        if self.hosted.as_ref().is_some_and(is_as_wanted) {
+            return None;
+        }
+        if let Some(hosted) = self.hosted.take() {
+            hosted.retire();
+        } else if self.tried.is_some_and(|tried| tried.elapsed() < RETRY) {
+            return None;
+        }
+        self.tried = Some(Instant::now());
+        let (models, remotes) = (self.models.clone(), self.remotes.clone());
+        match HostedProxy::start(wanted, group::find(), models, remotes, None) {
+            Ok(hosted) => {
+                tracing::info!(listen = %hosted.status(), "the LLM proxy listens");
+                self.hosted = Some(hosted);
+                Some(None)
+            }
+            Err(error) => Some(Some(with_causes(&error))),
+        }
+    }
+
+    /// Tells sessions how the proxy is reached, or why it does not run.
+    fn tell(&self, trouble: Option<&str>) {
+        let offer = match (&self.hosted, trouble) {
+            (Some(hosted), _) => Ok(offer(hosted)),
+            (None, Some(trouble)) => Err(trouble.to_owned()),
+            (None, None) => Err("it is switched off (`proxy.mode: disabled`)".to_owned()),
+        };
+        self.offer.send_if_modified(|told| {
+            let is_news = told.as_ref() != Some(&offer);
+            *told = Some(offer);
+            is_news
+        });
+    }
+
+    pub(super) fn stop(self) {
+        if let Some(hosted) = self.hosted {
+            hosted.stop();
+        }
+        self.remotes.close();
+        let recorded = self.recorder.close();
+        if let Some(error) = recorded.last_error {
+            tracing::error!(
+                error,
+                lost = recorded.lost,
+                "not everything of remote servers was recorded"
+            );
+        }
+    }
+}
+
+/// Makes the parts that are shared by all conversations that the daemon judges itself, and by those of the wrappers.
+pub(super) fn hosting(
+    wrappers: &Wrappers,
+    settings: RecorderSettings,
+    host: &mcpmon_session::Options,
+) -> Result<HostedParts, StoreError> {
+    let kept = HostedRecords(wrappers.clone());
+    HostedParts::of_daemon(Arc::new(wrappers.clone()), kept, settings, host)
+}
+
+/// Returns the remote servers that the host's policy declares, and the recorder of their conversations.
+pub(super) fn remotes(policies: Policies, hosting: HostedParts, tokens: Tokens) -> (RemoteServers, Recorder) {
+    let recorder = hosting.recorder().clone();
+    let remotes = RemoteServers::new(policies, hosting, tokens);
+    remotes.discover();
+    (remotes, recorder)
+}
+
+impl Daemon {
+    /// Starts, restarts or stops the proxy. Is called about once a second, and when the policy changed.
+    pub(super) fn look_after_proxy(&mut self) {
+        self.proxy.models.tick(clock::now());
+        let wanted = self.loaded.settings.proxy.as_ref();
+        let trouble = self.proxy.follow(wanted);
+        if trouble.is_some() || wanted.is_none() {
+            self.proxy.tell(trouble.as_ref().and_then(Option::as_deref));
+        }
+        if let Some(trouble) = trouble {
+            self.note(COMPONENT, trouble);
+        }
+    }
+
+    /// Applies a new policy to the proxy.
+    pub(super) fn tell_proxy(&mut self) {
+        self.proxy.models.install(clock::now(), &self.loaded);
+        self.proxy.remotes.follow();
+        self.look_after_proxy();
+    }
+}
+
+/// Returns the address at which a proxy is reached from this host, and its providers.
+fn offer(hosted: &HostedProxy) -> ProxyOffer {
+    let mut address = hosted.address();
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    let providers = hosted.settings().providers.iter();
+    ProxyOffer {
+        address,
+        providers: providers
+            .map(|provider| (provider.name.clone(), provider.url.clone()))
+            .collect(),
+    }
+}
+
+/// Formats an error with its causes.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,553 @@
+//! `mcpmon wrap`: runs one MCP server behind a relay. Connects the configuration, the session and the stdio transport.
+
+mod certificates;
+mod enclosure;
+mod environment;
+mod files;
+mod identity;
+mod isolation;
+mod nested;
+mod refused;
+mod remote;
+mod wrapped;
+
+use std::{
+    env,
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use mcpmon_config::{ConfigError, Search, Trust};
+use mcpmon_detect::{
+    session::{is_name, session},
+    starter::Ancestor,
+};
+use mcpmon_engine::launch_rules;
+use mcpmon_http::mcp::Caps;
+use mcpmon_model::{Conversation, Denial, Event, Layer, ServerFiles, ServerId, ServerType, Verdict};
+use mcpmon_pins::{Hasher, PLACE_VARIABLES, Root};
+use mcpmon_policy::{Limits, Policy, SandboxMode, variable_names};
+use mcpmon_protocol::{
+    decode,
+    filter::stdio::{Filter, OwnLists},
+};
+use mcpmon_session::{ComparisonOutcome, LaunchEnd, Session, clock, files::places_of};
+use mcpmon_stdio::{
+    CheckStart, HoldUntil, OpenProgram, ProcessEnd, ProgramError, Relay, RelayError, RelayOutcome,
+    RelayProcess, RunningChild, ServerStderr, StartError, Verification, WrapperProcess,
+};
+use nix::sys::prctl;
+
+pub use self::remote::RemoteServer;
+use self::{
+    certificates::Certificates,
+    enclosure::Enclosure,
+    files::Begun,
+    isolation::{Isolation, IsolationPolicy},
+    remote::Stand,
+    wrapped::{ConversationEnd, WrappedServer},
+};
+use super::{
+    host,
+    linked::linked,
+    remote::DestinationError,
+    sandbox::{self, Draft, Sandboxed, TemporaryDirectory},
+    server_log::{self, LogKeeper, ServerRun},
+};
+
+/// Variable that contains the name of a session.
+pub(super) const SESSION: &str = "MCPMON_SESSION";
+
+/// Returns the session name from the environment, if it is valid.
+pub(super) fn session_name() -> Option<String> {
+    let name = env::var_os(SESSION)?;
+    let usable = name.to_str().filter(|name| is_name(name));
+    if usable.is_none() {
+        tracing::warn!(
+            ?name,
+            "{SESSION} does not name the session: a name has 1 to 64 letters, digits, `-`, `_` and `.`"
+        );
+    }
+    usable.map(str::to_owned)
+}
+/// File of remembered digests, beside the store.
+const HASHES: &str = "hashes";
+
+/// The server to wrap, and its policy.
+#[derive(Clone, Debug)]
+pub struct WrapOptions {
+    /// The places of the configuration.
+    pub search: Search,
+    /// The daemon's socket; without a daemon the user's own store is used.
+    pub socket: PathBuf,
+    /// Store to write to, instead of the user's own.
+    pub store: Option<PathBuf>,
+    /// The server's name; if `None`, it is derived from the command.
+    pub server: Option<ServerId>,
+    /// The server's program.
+    pub program: OsString,
+    /// The arguments of that program.
+    pub arguments: Vec<OsString>,
+    /// A remote server; it has no program on this host.
+    pub remote: Option<RemoteServer>,
+    /// The sandbox it starts in, unless its declaration has a stricter one.
+    pub sandbox: Option<SandboxMode>,
+}
+
+/// The reason why a server was not served to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum WrapError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The remote server cannot be used.
+    #[error(transparent)]
+    Destination(#[from] DestinationError),
+    /// The session cannot be set up.
+    #[error(transparent)]
+    Judge(#[from] mcpmon_session::JudgeError),
+    /// The server may not run.
+    #[error("the MCP server {server} was refused by {rule}: {reason}", rule = .denial.rule, reason = .denial.reason)]
+    Denied {
+        /// The server.
+        server: ServerId,
+        /// The denial.
+        denial: Denial,
+    },
+    /// The program cannot be found or opened.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// The server does not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The relay failed.
+    #[error(transparent)]
+    Relay(#[from] RelayError),
+    /// A process or descriptor for the wrapper's own use cannot be made.
+    #[error("cannot start the wrapper")]
+    Setup(#[source] io::Error),
+    /// The program of a server that has another wrapper already cannot be executed.
+    #[error("cannot execute {program:?}")]
+    Execute {
+        /// The program.
+        program: OsString,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Returns whether there is a wrapper between this process and its client.
+pub(super) fn is_wrapped() -> bool {
+    nested::is_wrapped(&host::above())
+}
+
+/// Returns advice for a wrapper that cannot work in the sandbox around it; `None` if it is in no sandbox.
+pub fn remedy_in_sandbox() -> Option<String> {
+    Enclosure::find(&host::above()).map(|enclosure| enclosure.remedy())
+}
+
+/// Serves one client: starts the server, relays its messages, and exits with the server's status.
+///
+/// # Errors
+/// [`WrapError`]; no process is left running then.
+pub fn run(options: WrapOptions) -> Result<ExitCode, WrapError> {
+    let ancestors = host::above();
+    if nested::is_wrapped(&ancestors) {
+        tracing::warn!("the server is wrapped already: this wrapper steps aside");
+        let noted = judged(&options, &ancestors)
+            .and_then(|options| Ok(mcpmon_session::note(&options, nested::stepped_aside())?));
+        if let Err(error) = noted {
+            tracing::warn!(%error, "that is not recorded");
+        }
+        let policy = own_policy(&options).1;
+        return Err(remote::become_wrapped(options, &policy));
+    }
+    match mcpmon_stdio::divide().map_err(WrapError::Setup)? {
+        WrapperProcess::Watcher(end) => Ok(end.repeat()),
+        WrapperProcess::Relay(process) => relay(options, &ancestors, process),
+    }
+}
+
+fn relay(
+    options: WrapOptions,
+    ancestors: &[Ancestor],
+    process: Box<RelayProcess>,
+) -> Result<ExitCode, WrapError> {
+    // Other processes of the same user must not read its memory or attach to it.
+    prctl::set_dumpable(false).map_err(|errno| WrapError::Setup(errno.into()))?;
+    let mut judge = Session::prepare(clock::now(), judged(&options, ancestors)?)?;
+    let started = clock::now();
+    let running = start(&options, &mut judge, &process);
+    // Joins while the server starts. A start that failed is recorded, too.
+    judge.join(clock::now())?;
+    let LaunchedServer {
+        server: running,
+        launch,
+        mut verification,
+        certificates,
+        told,
+        log,
+        temporary: _temporary,
+    } = match running {
+        Ok(running) => running,
+        Err(error) => return Err(refused::instead(error, process, judge)),
+    };
+    judge.serves(clock::now(), launch.process.clone());
+    if let Some(comparison) = judge.comparison() {
+        let wait = || FilesChecked::ByDaemon(comparison.wait());
+        verification = Some(Verification::new(
+            CheckStart::WithFirstWord,
+            HoldUntil::FirstMessage,
+            wait,
+        ));
+    }
+    let enclosure = Enclosure::find(ancestors).filter(|_| judge.is_without_daemon());
+    let lonely = enclosure.map(|enclosure| enclosure.without_daemon());
+    for event in told.into_iter().chain(lonely) {
+        judge.tell(event);
+    }
+    let mut filter = Filter::new(limits(judge.policy().limits));
+    if options.remote.is_some() {
+        filter = filter.asking_itself(own_lists());
+    }
+    let is_told = options.remote.is_some();
+    if is_told {
+        // A remote server has no files to be measured, so its start can be recorded now.
+        let _verdict = judge.started(clock::now(), &launch);
+    }
+    let mut wrapped = WrappedServer {
+        judge,
+        launch,
+        is_told,
+        certificates,
+    };
+    let relay = Relay::new(process, running, verification);
+    let conversation_end = relay
+        .map_err(WrapError::from)
+        .and_then(|relay| wrapped.relay(relay, &mut filter));
+    log.finish();
+    let (server, recorded) = wrapped.end(started, ended(conversation_end.as_ref().ok()));
+    if recorded.lost > 0 {
+        tracing::error!(
+            lost = recorded.lost,
+            cause = recorded.cause(),
+            "not everything was recorded"
+        );
+    }
+    match conversation_end? {
+        ConversationEnd::Closed(RelayOutcome::Ended(end)) => Ok(end.repeat()),
+        ConversationEnd::Closed(RelayOutcome::Abandoned | RelayOutcome::Unwatched) => Ok(ExitCode::SUCCESS),
+        ConversationEnd::Refused(denial, client) => {
+            refused::turn_away(*client, filter, &server, &denial);
+            Err(WrapError::Denied { server, denial })
+        }
+    }
+}
+
+/// Returns the limits for listing a remote server's tools, which are the same as the proxy's.
+fn own_lists() -> OwnLists {
+    let caps = Caps::default();
+    OwnLists {
+        pages: caps.own_pages,
+        time: caps.own_time,
+        pause: caps.own_pause,
+    }
+}
+
+/// The result of checking a server's files.
+enum FilesChecked {
+    /// The files that it runs from.
+    Files(Box<ServerFiles>),
+    /// The daemon's answer about them.
+    ByDaemon(ComparisonOutcome),
+}
+
+/// A server that was started.
+struct LaunchedServer {
+    server: RunningChild,
+    launch: mcpmon_session::StartedServer,
+    verification: Option<Verification<FilesChecked>>,
+    /// The reports about a remote server's certificate.
+    certificates: Option<Certificates>,
+    /// The events about its isolation and sandbox.
+    told: Vec<Event>,
+    log: LogKeeper,
+    /// The directory for its own temporary files.
+    temporary: Option<TemporaryDirectory>,
+}
+
+/// Starts the server, if it may run.
+fn start(
+    options: &WrapOptions,
+    judge: &mut Session,
+    process: &RelayProcess,
+) -> Result<LaunchedServer, WrapError> {
+    let server = judge.server().clone();
+    let refused = |denial| WrapError::Denied {
+        server: server.clone(),
+        denial,
+    };
+    allowed(judge.admit(clock::now())).map_err(refused)?;
+    if let Some(remote) = &options.remote {
+        return stand_in(options, remote, judge, process);
+    }
+    let mut environment = environment::passed(judge.policy(), &server);
+    let search_path = sandbox::variable(&environment, "PATH");
+    let program = OpenProgram::resolve(&options.program, &options.arguments, search_path)?;
+    let (isolation, temporary) = match isolated(options, judge, &server, &program, &mut environment) {
+        Ok(isolated) => isolated,
+        Err(denial) => {
+            let denial = judge.refuse(clock::now(), denial);
+            return Err(refused(denial));
+        }
+    };
+    let mut launch = files::launch(options, program.path.clone());
+    let names = environment.iter().filter_map(|(name, _)| name.to_str());
+    launch.environment = variable_names(names);
+    let hasher = Arc::new(Mutex::new(hasher(options.store.as_deref())));
+    let compares_first = judge.compares_first();
+    let begun = files::begun(&program, &environment).map_err(WrapError::Setup)?;
+    if compares_first {
+        let verdict = match &begun {
+            Begun::Server(planned) => {
+                launch.files = planned.measure(&mut lock(&hasher));
+                judge.compare_first(clock::now(), &launch)
+            }
+            Begun::Launcher(launcher) => {
+                files::measure_launcher(&mut lock(&hasher), launcher, &mut launch.files);
+                judge.compare_launcher(clock::now(), &launch)
+            }
+        };
+        allowed(verdict).map_err(refused)?;
+    }
+    judge.starts(clock::now(), &program.file, &environment, &PLACE_VARIABLES);
+    let Isolation {
+        domain,
+        sandbox,
+        events: mut told,
+    } = isolation;
+    let (mut running, stderr) = RunningChild::start(program, environment, process.mask(), domain)?;
+    let unconfined = running.unconfined.take();
+    told.extend(unconfined.map(|error| isolation::lost(&server, &error)));
+    let log = logged(options, judge, running.pid(), stderr)?;
+    let pid = running.pid();
+    launch.process.pid = pid;
+    told.extend(sandbox.map(|kind| isolation::sandboxed(kind, &launch.process)));
+    let holds = match compares_first {
+        true => HoldUntil::FirstMessage,
+        false => HoldUntil::Nothing,
+    };
+    let begins = match begun {
+        Begun::Server(_) => CheckStart::AtOnce,
+        Begun::Launcher(_) => CheckStart::WithFirstWord,
+    };
+    let measure = move || {
+        let files = match begun {
+            Begun::Server(planned) => planned.measure(&mut lock(&hasher)),
+            Begun::Launcher(launcher) => files::running(&mut lock(&hasher), pid, &launcher),
+        };
+        FilesChecked::Files(Box::new(files))
+    };
+    let verification = judge
+        .compares()
+        .then(|| Verification::new(begins, holds, measure));
+    Ok(LaunchedServer {
+        server: running,
+        launch,
+        verification,
+        certificates: None,
+        told,
+        log,
+        temporary,
+    })
+}
+
+/// Prepares the isolation that a server starts in. If it has its own temporary directory, this is put into
+/// `environment`.
+fn isolated(
+    options: &WrapOptions,
+    judge: &Session,
+    server: &ServerId,
+    program: &OpenProgram,
+    environment: &mut Vec<(OsString, OsString)>,
+) -> Result<(Isolation, Option<TemporaryDirectory>), Denial> {
+    let policy = judge.policy();
+    let isolation = IsolationPolicy::new(policy, server, judge.is_without_daemon());
+    let (sandbox, egress) = (isolation.sandbox(options.sandbox), isolation.unenforced_egress());
+    let temporary = TemporaryDirectory::for_mode(sandbox.mode);
+    let draft = match sandbox.is_open() && egress.is_none() {
+        true => Draft::default(),
+        false => {
+            let store = options.store.clone().or_else(mcpmon_store::own_store);
+            let protected = places_of(&options.search, store.as_deref(), Some(&options.socket));
+            let sandboxed = Sandboxed {
+                program,
+                environment,
+                temporary: temporary.as_ref().map(TemporaryDirectory::path),
+                protected: &protected,
+                extra: &policy.guard.extra_paths,
+            };
+            sandboxed.draw(&sandbox, egress)
+        }
+    };
+    if let Some(directory) = &temporary {
+        sandbox::with_temporary(environment, directory);
+    }
+    Ok((isolation.isolate(program, &sandbox, draft)?, temporary))
+}
+
+/// Starts the bridge in place of a remote server. The bridge is this program, so no files are pinned; the server's
+/// definitions are.
+fn stand_in(
+    options: &WrapOptions,
+    remote: &RemoteServer,
+    judge: &Session,
+    process: &RelayProcess,
+) -> Result<LaunchedServer, WrapError> {
+    let policy = judge.policy();
+    let found = remote.destination(policy)?;
+    let stand = Stand::of(remote, &found, policy.limits.max_line).map_err(WrapError::Setup)?;
+    let mut launch = files::launch(options, stand.program.path.clone());
+    // The event names the remote server as what is started.
+    (launch.command, launch.arguments) = (found.name, Vec::new());
+    let (running, stderr) = RunningChild::start(stand.program, stand.environment, process.mask(), None)?;
+    drop(stand.told);
+    let log = logged(options, judge, running.pid(), stderr)?;
+    launch.process.pid = running.pid();
+    Ok(LaunchedServer {
+        server: running,
+        launch,
+        verification: None,
+        certificates: stand.certificates,
+        told: Vec::new(),
+        log,
+        temporary: None,
+    })
+}
+
+/// Starts to pass the server's standard error on, and to keep it beside the user's store.
+fn logged(
+    options: &WrapOptions,
+    judge: &Session,
+    pid: u32,
+    stderr: ServerStderr,
+) -> Result<LogKeeper, WrapError> {
+    let store = options.store.clone().or_else(mcpmon_store::own_store);
+    let run = ServerRun {
+        server: judge.server().clone(),
+        session: judge.session_id().cloned(),
+        pid,
+        started: clock::now(),
+    };
+    let directory = store.as_deref().map(server_log::beside);
+    LogKeeper::start(stderr, directory, run).map_err(WrapError::Setup)
+}
+
+/// Returns the user's own configuration, and the policy that holds until the daemon's is known.
+fn own_policy(options: &WrapOptions) -> (Option<mcpmon_config::LoadedConfiguration>, Arc<Policy>) {
+    let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
+    // The session reports a mistake in the user's own file; under a daemon the mistake stops nothing.
+    let loaded = mcpmon_config::load(&options.search, trust).ok();
+    let of_host = || mcpmon_config::load(&options.search.of_host(), trust).map(|loaded| loaded.policy);
+    let policy = match &loaded {
+        Some(loaded) => Arc::clone(&loaded.policy),
+        None => of_host().unwrap_or_default(),
+    };
+    (loaded, policy)
+}
+
+/// Returns the options of the session that judges this conversation. The user's own policy determines the server's
+/// identity.
+fn judged(options: &WrapOptions, ancestors: &[Ancestor]) -> Result<mcpmon_session::Options, WrapError> {
+    let (loaded, policy) = own_policy(options);
+    let policy = &policy;
+    let argv: Vec<String> = [&options.program]
+        .into_iter()
+        .chain(&options.arguments)
+        .map(|text| text.to_string_lossy().into_owned())
+        .collect();
+    let name = session_name();
+    let session = session(ancestors, name.as_deref(), &host::boot());
+    let session_id = session.as_ref().map(|session| session.id.clone());
+    let given = options.server.as_ref();
+    Ok(mcpmon_session::Options {
+        search: options.search.clone(),
+        trust: Trust::for_user(nix::unistd::geteuid().as_raw()),
+        socket: Some(options.socket.clone()),
+        db: options.store.clone(),
+        conversation: match &options.remote {
+            Some(remote) => remote.conversation(policy, given, session_id)?,
+            None => Conversation {
+                identity: identity::of(policy, &launch_rules(policy), given, &argv, &linked_words(&argv)),
+                server_type: ServerType::Stdio,
+                session: session_id,
+                layer: Layer::Stdio,
+            },
+        },
+        agent: session.map(|session| session.agent),
+        loaded,
+    })
+}
+
+/// Returns a command with links into installed packages followed, as this process would resolve them.
+fn linked_words(argv: &[String]) -> Vec<String> {
+    let directory = env::current_dir().unwrap_or_default();
+    let Ok(root) = Root::at(Path::new("/")) else {
+        return Vec::new();
+    };
+    linked(&root, &directory, env::var_os("PATH").as_deref(), argv)
+}
+
+fn allowed(verdict: Verdict) -> Result<(), Denial> {
+    match verdict {
+        Verdict::Block(denial) => Err(denial),
+        Verdict::Allow
+        | Verdict::Hide(_)
+        | Verdict::StripInstructions
+        | Verdict::Redact(_)
+        | Verdict::Ask(_) => Ok(()),
+    }
+}
+
+/// Makes a hasher that keeps digests beside the store.
+fn hasher(store: Option<&Path>) -> Hasher {
+    let store = store.map(Path::to_owned).or_else(mcpmon_store::own_store);
+    store.map_or_else(Hasher::default, |store| {
+        Hasher::keeping(&store.with_file_name(HASHES))
+    })
+}
+
+fn lock(hasher: &Mutex<Hasher>) -> MutexGuard<'_, Hasher> {
+    hasher.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn ended(conversation_end: Option<&ConversationEnd>) -> LaunchEnd {
+    match conversation_end {
+        Some(ConversationEnd::Closed(RelayOutcome::Ended(ProcessEnd::Exited(code)))) => {
+            LaunchEnd::Exited(i32::from(*code))
+        }
+        Some(ConversationEnd::Closed(RelayOutcome::Ended(ProcessEnd::Killed(signal)))) => {
+            LaunchEnd::Killed(*signal as i32)
+        }
+        Some(
+            ConversationEnd::Closed(RelayOutcome::Abandoned | RelayOutcome::Unwatched)
+            | ConversationEnd::Refused(..),
+        )
+        | None => LaunchEnd::Unseen,
+    }
+}
+
+/// Returns the limits for decoding, from those of a policy.
+pub(in crate::app) const fn limits(limits: Limits) -> decode::DecodeLimits {
+    decode::DecodeLimits {
+        max_line: limits.max_line,
+        max_depth: limits.max_schema_depth,
+        max_batch: limits.max_batch,
+        max_pending: limits.max_pending,
+        request_timeout: limits.request_timeout,
+    }
+}

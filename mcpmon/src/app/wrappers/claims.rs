@@ -1,0 +1,114 @@
+//! Processes that wrappers start: their servers, the files that they are started from, and the reasons why they were
+//! killed.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, MutexGuard},
+};
+
+use mcpmon_model::{Denial, PinKey, ProcessId};
+use mcpmon_pins::{HeldProgram, PLACE_VARIABLES, Process};
+use tokio::sync::oneshot;
+
+use super::{LeftWrapper, REMEMBERED, Wrappers, lock};
+use crate::app::{
+    engine::{EngineMessage, FateQuestion, WrapperQuestion},
+    host,
+};
+
+/// Most names of variables that are recorded of one start.
+const MAX_NAMES: usize = 1024;
+/// Longest name of a variable, bytes; longer ones are left out.
+const MAX_NAME_BYTES: usize = 256;
+/// Longest value of a variable with a place of files, bytes; longer ones are left out.
+const MAX_VALUE_BYTES: usize = 32 << 10;
+/// Most departed wrappers whose claimed starts are kept: each needs two descriptors.
+const MAX_HELD: usize = 64;
+
+/// The program that a wrapper is about to start.
+#[derive(Debug)]
+pub(crate) struct ClaimedStart {
+    /// The program.
+    pub(crate) program: HeldProgram,
+    /// Names of the variables in its environment.
+    pub(crate) names: Vec<String>,
+}
+
+impl Wrappers {
+    /// Returns the server that this wrapper starts, and the files that it was started from, which are given only once.
+    pub(crate) fn started_by(&self, wrapper: ProcessId) -> Option<(PinKey, Option<Arc<ClaimedStart>>)> {
+        let mut connected = lock(&self.0.connected);
+        let mut left = lock(&self.0.left);
+        let recent = left.iter_mut().rev();
+        let recent = recent.filter(|left| left.since.elapsed() < REMEMBERED);
+        let known = connected.values_mut().chain(recent.map(|left| &mut left.wrapper));
+        // The bridge to a remote server is this program, and no server of this host.
+        let mut here = known.filter(|known| known.starts_server);
+        let known = here.find(|known| known.member.process == wrapper)?;
+        Some((known.member.identity.clone(), known.start.take()))
+    }
+
+    /// Opens the program that a wrapper announces to start, and keeps it open.
+    ///
+    /// # Errors
+    /// Returns an error if the wrapper has ended, or has no such descriptor.
+    pub(super) fn hold(
+        &self,
+        number: u64,
+        program: i32,
+        mut variables: Vec<(String, String)>,
+        mut names: Vec<String>,
+    ) -> Result<(), String> {
+        variables.retain(|(name, value)| {
+            PLACE_VARIABLES.contains(&name.as_str()) && value.len() <= MAX_VALUE_BYTES
+        });
+        variables.truncate(PLACE_VARIABLES.len());
+        names.retain(|name| name.len() <= MAX_NAME_BYTES);
+        names.truncate(MAX_NAMES);
+        let known = lock(&self.0.connected)
+            .get(&number)
+            .map(|known| known.member.process);
+        let wrapper = known.ok_or("it is not connected")?;
+        // Not under the lock: a file system may be slow, and the engine takes the same lock.
+        let program = Process::open(wrapper.pid)
+            .and_then(|process| HeldProgram::of(&process, program, variables))
+            .map_err(|error| error.to_string())?;
+        if !host::is_alive(wrapper) {
+            return Err("it has ended".to_owned());
+        }
+        let start = Some(Arc::new(ClaimedStart { program, names }));
+        let mut connected = lock(&self.0.connected);
+        connected.get_mut(&number).ok_or("it is not connected")?.start = start;
+        Ok(())
+    }
+
+    /// Asks the engine to look at a process that a wrapper started, unless its start was reported.
+    pub(super) async fn look_at(&self, process: ProcessId) {
+        let Some(engine) = self.0.engine.get() else { return };
+        let question = WrapperQuestion::Wrapped(process);
+        if engine.send(EngineMessage::AfterRecords(question)).await.is_err() {
+            tracing::warn!("the engine does not hear what a wrapper started");
+        }
+    }
+
+    /// Returns the denial of a process that `wrapper` started, if it was or will be killed; waits for the comparison of
+    /// its files with its pins. Returns `None` if no engine runs.
+    pub(super) async fn fate(&self, process: ProcessId, wrapper: ProcessId) -> Option<Option<Denial>> {
+        let engine = self.0.engine.get()?;
+        let (reply, answer) = oneshot::channel();
+        let question = WrapperQuestion::Fate(FateQuestion {
+            process,
+            wrapper,
+            reply,
+        });
+        engine.send(EngineMessage::AfterRecords(question)).await.ok()?;
+        answer.await.ok()
+    }
+}
+
+/// Closes the claimed starts of the wrappers that left longest ago, if there are too many.
+pub(super) fn release_old(left: &mut MutexGuard<'_, VecDeque<LeftWrapper>>) {
+    for left in left.iter_mut().rev().skip(MAX_HELD - 1) {
+        left.wrapper.start = None;
+    }
+}
