@@ -21,7 +21,7 @@ const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
 const RED_TEAM: &str = "mcpmon-redteam";
 
 /// Commands that the end-to-end tests start, and the Debian packages that contain them.
-const USED: [(&str, &str); 13] = [
+const USED: [(&str, &str); 15] = [
     ("bash", "bash"),
     ("bwrap", "bubblewrap"),
     ("chromium", "chromium"),
@@ -31,8 +31,10 @@ const USED: [(&str, &str); 13] = [
     ("npm", "npm"),
     ("podman", "podman"),
     ("python3", "python3"),
+    ("rg", "ripgrep"),
     ("runc", "runc"),
     ("setpriv", "util-linux"),
+    ("socat", "socat"),
     ("tmux", "tmux"),
     ("unshare", "util-linux"),
 ];

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
     client::Client,
     daemon::Daemon,
@@ -67,7 +67,10 @@ fn lost_enforcement_is_mended_and_told() -> Result<()> {
     })?;
 
     // A link that is attached again is pinned in the kernel like the first one.
-    fs::remove_file(daemon.site.bpffs().join("v6/link_connect4"))?;
+    let set = fs::read_dir(daemon.site.bpffs())?
+        .next()
+        .context("a set of pins")??;
+    fs::remove_file(set.path().join("link_connect4"))?;
     daemon.event("the link that was not kept", |event| {
         text(event, "cause") == "another process removed `connect4` from where it is kept"
     })?;
