@@ -93,14 +93,18 @@ pub(crate) fn try_start(ctx: &LsmContext) -> Result<i32, Error> {
         count(Counter::StartUnhashed);
         return Ok(0);
     }
+    let inode = read::<Address>(program as Address, offset!(file_inode))?;
     // SAFETY: as above; the value is one word, copied at once.
     let Some(extent) = (unsafe { ACCEPTED_DIGESTS.get(entry) }).copied() else {
+        // As for the table of refused files: what belongs to another user, or has other names, may be something else.
+        if read::<u32>(inode, offset!(inode_uid))? != uid || read::<u32>(inode, offset!(inode_nlink))? > 1 {
+            return Ok(0);
+        }
         refuse(caller, uid, &entry.digest, &name, length as u32);
         return Ok(-EPERM);
     };
     count(Counter::StartVerified);
     if extent == AcceptedDigest::WHOLE {
-        let inode = read::<Address>(program as Address, offset!(file_inode))?;
         let file = exec::file_key(inode)?;
         // Without an entry the process is stopped and compared, as without this program.
         let _full = VERIFIED.insert(caller.pid, file, 0);

@@ -4,6 +4,7 @@ use std::{
     io::{BufRead as _, Write as _},
     os::unix::fs::MetadataExt as _,
     process::Command,
+    sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Context as _, Result};
@@ -75,11 +76,15 @@ enum Consent {
     Impossible,
 }
 
+/// One question at a time: the answer must be to the one that was read last.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// Shows what is about to run as root, and asks if a person has to agree.
 ///
 /// # Errors
 /// [`Environment`] with the commands, if no person can be asked or the answer is no.
 pub(crate) fn consent(purpose: &str, commands: &[Command], change: Change) -> Result<()> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let privilege = Privilege::current();
     let list: Vec<String> = commands
         .iter()

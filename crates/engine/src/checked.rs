@@ -12,6 +12,9 @@ use crate::{
     pins::PinBook,
 };
 
+/// The user id of root.
+const ROOT: u32 = 0;
+
 /// A program with a digest that is accepted for it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CheckedProgram {
@@ -26,11 +29,14 @@ pub struct CheckedProgram {
 }
 
 /// Every checked program, once for each accepted digest. A start with another digest is refused, whoever starts it, so
-/// the program must be the server and nothing else for all that is pinned at its path, and bear the server's name.
+/// the program must be the server and nothing else for all that is pinned at its path, bear the server's name, and be the
+/// server without any argument (`is_alone`). Nothing of root's is checked: a container that runs as root may have another
+/// program at the same path.
 /// Servers that `may_add` to their pins are left to the comparison after the start, and those that are refused for
 /// another reason too (`is_denied`) have to be stopped.
 pub(super) fn checked_programs(
     pins: &PinBook,
+    is_alone: impl Fn(&PinKey, &str) -> bool,
     may_add: impl Fn(&PinKey) -> bool,
     is_denied: impl Fn(&PinKey) -> bool,
 ) -> BTreeSet<CheckedProgram> {
@@ -40,7 +46,11 @@ pub(super) fn checked_programs(
         for pins in sets.values() {
             let path = pins.executable.path.as_path();
             let name = file_name(path);
-            let is_server = is_program(pins) && name == last_component(&key.name) && !is_client(key, name);
+            let is_server = key.uid != ROOT
+                && is_program(pins)
+                && name == last_component(&key.name)
+                && !is_client(key, name)
+                && is_alone(key, name);
             if !is_server || may_add {
                 others.insert((key.uid, path));
                 continue;
@@ -108,7 +118,7 @@ mod tests {
         for (name, pins) in of {
             book.add(key(name), pins.clone());
         }
-        let programs = checked_programs(&book, |_| false, |_| false);
+        let programs = checked_programs(&book, |_, _| true, |_| false, |_| false);
         let told = |program: CheckedProgram| (program.path.display().to_string(), program.is_whole);
         programs.into_iter().map(told).collect()
     }
@@ -129,12 +139,28 @@ mod tests {
         let mut book = PinBook::default();
         book.add(key("mcp-git"), pins("/o/mcp-git", "1"));
         book.add(key("mcp-git"), pins("/o/mcp-git", "2"));
-        assert_eq!(checked_programs(&book, |_| false, |_| false).len(), 2);
+        assert_eq!(
+            checked_programs(&book, |_, _| true, |_| false, |_| false).len(),
+            2
+        );
         assert!(
-            checked_programs(&book, |_| true, |_| false).is_empty(),
+            checked_programs(&book, |_, _| true, |_| true, |_| false).is_empty(),
             "it may add to its pins"
         );
-        let denied = checked_programs(&book, |_| false, |_| true);
+        let denied = checked_programs(&book, |_, _| true, |_| false, |_| true);
         assert!(denied.iter().all(|program| !program.is_whole), "{denied:?}");
+    }
+    #[test]
+    fn what_is_no_server_alone_or_is_roots_is_not_checked() {
+        let mut book = PinBook::default();
+        book.add(key("mcp-git"), pins("/o/mcp-git", "1"));
+        assert!(checked_programs(&book, |_, _| false, |_| false, |_| false).is_empty());
+        let mut of_root = PinBook::default();
+        let key = PinKey {
+            uid: ROOT,
+            ..key("mcp-git")
+        };
+        of_root.add(key, pins("/o/mcp-git", "1"));
+        assert!(checked_programs(&of_root, |_, _| true, |_| false, |_| false).is_empty());
     }
 }

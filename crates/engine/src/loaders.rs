@@ -8,15 +8,16 @@ use crate::gated::last_component;
 
 /// Returns an exec whose first argument is the loader that was executed: the caller can write anything there, and no loader
 /// looks at it. The file is known by its name; where the kernel cut that or nothing but the process is left, by the command
-/// name that the kernel gave it; or by its content.
-pub(super) fn by_file(exec: &Exec) -> Cow<'_, Exec> {
+/// name that the kernel gave it; or by its content, unless the command `is_server` by its own words: who wrote the program
+/// chose its content, and would hide a changed server that way.
+pub(super) fn by_file(exec: &Exec, is_server: bool) -> Cow<'_, Exec> {
     let is_named = exec
         .argv
         .first()
         .is_none_or(|word| is_loader(last_component(word)));
     let loader = match &exec.filename {
         filename if is_loader(last_component(filename)) => filename.as_str(),
-        _ if exec.loader || is_loader_command(&exec.comm) => LOADER_NAMES[0],
+        _ if exec.loader && !is_server || is_loader_command(&exec.comm) => LOADER_NAMES[0],
         _ => return Cow::Borrowed(exec),
     };
     if is_named {
@@ -54,9 +55,11 @@ mod tests {
             argv: line.split(' ').map(str::to_owned).collect(),
             ..Exec::default()
         };
-        let told = LaunchRules::loaded_program(&by_file(&exec).argv).map(str::to_owned);
+        let told = LaunchRules::loaded_program(&by_file(&exec, false).argv).map(str::to_owned);
         let exec = Exec { loader: true, ..exec };
-        let by_content = LaunchRules::loaded_program(&by_file(&exec).argv).map(str::to_owned);
+        let hidden = LaunchRules::loaded_program(&by_file(&exec, true).argv).map(str::to_owned);
+        assert_eq!(hidden, told, "the content of a server counts for nothing");
+        let by_content = LaunchRules::loaded_program(&by_file(&exec, false).argv).map(str::to_owned);
         assert_eq!(by_content.as_deref(), exec.argv.get(1).map(String::as_str));
         told
     }

@@ -90,12 +90,18 @@ impl StartTables {
     pub fn replace(&mut self, accepted: &BTreeSet<AcceptedProgram>) -> Result<(), MapError> {
         let (wanted, mut first) = (wanted(accepted), Ok(()));
         let programs: BTreeSet<CheckedProgram> = wanted.keys().map(|entry| entry.program).collect();
-        let checked: BTreeSet<CheckedProgram> = self.programs.keys().filter_map(Result::ok).collect();
+        // Entries of the canary belong to the self-test, which runs beside this.
+        let canary = checked(0, Path::new(CANARY_PATH)).path;
+        let is_own = |program: &CheckedProgram| program.path != canary;
+        let known = self.programs.keys().filter_map(Result::ok).filter(is_own);
+        let checked: BTreeSet<CheckedProgram> = known.collect();
         for gone in checked.difference(&programs) {
             let removed = self.programs.remove(gone);
             first = first.and(removed);
         }
-        let before: BTreeMap<AcceptedDigest, u32> = self.digests.iter().filter_map(Result::ok).collect();
+        let known = self.digests.iter().filter_map(Result::ok);
+        let before: BTreeMap<AcceptedDigest, u32> =
+            known.filter(|(entry, _)| is_own(&entry.program)).collect();
         for gone in before.keys().filter(|entry| !programs.contains(&entry.program)) {
             let removed = self.digests.remove(gone);
             first = first.and(removed);

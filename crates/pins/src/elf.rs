@@ -7,6 +7,7 @@ const MAX_HEADERS: usize = 64;
 /// Most bytes read of the dynamic section.
 const MAX_DYNAMIC: usize = 8192;
 
+const END: u64 = 0;
 const SHARED: u64 = 3;
 const DYNAMIC: u64 = 2;
 const INTERPRETER: u64 = 3;
@@ -71,8 +72,9 @@ pub(super) fn is_loader(file: &File) -> Option<bool> {
     let mut entries = vec![0; size.min(MAX_DYNAMIC)];
     let offset = number(dynamic, layout.offset_at, layout.word)?;
     file.read_exact_at(&mut entries, offset).ok()?;
-    let mut entries = entries.chunks_exact(2 * layout.word);
-    Some(entries.any(|entry| number(entry, 0, layout.word) == Some(NAME_OF_LIBRARY)))
+    let tags = entries.chunks_exact(2 * layout.word);
+    let mut tags = tags.map_while(|entry| number(entry, 0, layout.word).filter(|tag| *tag != END));
+    Some(tags.any(|tag| tag == NAME_OF_LIBRARY))
 }
 
 /// Returns the number of `length` bytes at a position, the lowest byte first.
@@ -134,6 +136,7 @@ mod tests {
     #[test_case(3, &[1, 2], &[5, 14, 0] => Some(true); "a loader")]
     #[test_case(3, &[1, 3, 2], &[5, 14, 0] => Some(false); "a library that asks for a loader")]
     #[test_case(3, &[1, 2], &[5, 0] => Some(false); "a static program at any address")]
+    #[test_case(3, &[1, 2], &[5, 0, 14] => Some(false); "a name behind the end")]
     #[test_case(3, &[1], &[] => Some(false); "without a dynamic section")]
     #[test_case(2, &[1, 2], &[14] => Some(false); "a program at a fixed address")]
     fn files(kind: u16, headers: &[u32], tags: &[u64]) -> Option<bool> {

@@ -44,9 +44,13 @@ impl Monitor {
             .iter()
             .filter_map(|(_, instance)| instance.pinned.as_ref());
         let first_launches: BTreeSet<&PinKey> = first_launches.collect();
+        let is_alone = |key: &PinKey, program: &str| {
+            let launch = self.recognise(&[program.to_owned()], &[]);
+            launch.is_some_and(|launch| launch.server == key.server)
+        };
         let may_add = |key: &PinKey| first_launches.contains(key);
         let is_denied = |key: &PinKey| self.policy.server_policy.denies(&key.server);
-        checked_programs(&self.pins, may_add, is_denied)
+        checked_programs(&self.pins, is_alone, may_add, is_denied)
     }
 
     /// Tells that a changed server was not started, and keeps its files for an approval.
@@ -56,9 +60,12 @@ impl Monitor {
             digest: start.digest,
         };
         let of_start = |(key, sets): (&PinKey, &BTreeMap<u32, Pins>)| {
-            let (_, newest) = sets.last_key_value()?;
-            let is_its = key.uid == start.uid && newest.executable.path == start.path;
-            is_its.then(|| (key.clone(), newest.clone()))
+            let mut of_path = sets
+                .values()
+                .rev()
+                .filter(|pins| pins.executable.path == start.path);
+            let newest = of_path.next()?;
+            (key.uid == start.uid).then(|| (key.clone(), newest.clone()))
         };
         let servers: Vec<(PinKey, Pins)> = self.pins.iter().filter_map(of_start).collect();
         let mut judgement = Judgement::default();

@@ -9,6 +9,7 @@ use crate::{
     chain::{ScriptChain, shortened},
     effect::{FileWatch, Judgement, KernelEffect},
     instances::{Instance, MAX_INSTANCES, Phase, SecondLook, ServingProcess},
+    loaders,
     recognise::{recognise_linked, started_by_wrapper},
     tell,
 };
@@ -31,6 +32,22 @@ impl Monitor {
         };
         let by_arguments = || self.recognise(&exec.argv, &exec.linked);
         by_chain.or_else(by_arguments).or_else(by_wrapper)
+    }
+
+    /// Returns whether the words of a command make it a server, whatever its program is. A launcher waits for what it
+    /// starts, so it is one only if what it would load as a loader is no server.
+    pub(super) fn is_server_by_its_words(&self, exec: &Exec) -> bool {
+        let stage = |exec: &Exec| {
+            let launch = self.launch_of(exec, self.ways.chain(exec).as_ref());
+            launch.map(|launch| launch.stage)
+        };
+        match stage(exec) {
+            None => false,
+            Some(Stage::Launcher | Stage::Shell { script: None }) => {
+                stage(&loaders::by_file(exec, false)).is_none()
+            }
+            Some(_) => true,
+        }
     }
 
     pub(super) fn launched(

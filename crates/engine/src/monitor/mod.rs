@@ -264,7 +264,8 @@ impl Monitor {
 
     /// Judges the start of a program.
     fn exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
-        let mut judgement = self.executed(now, &loaders::by_file(exec));
+        let is_server = exec.loader && self.is_server_by_its_words(exec);
+        let mut judgement = self.executed(now, &loaders::by_file(exec, is_server));
         self.let_go(exec, &mut judgement);
         judgement
     }

@@ -2137,7 +2137,8 @@ fn what_the_kernel_compared_is_not_stopped_and_compared_all_the_same() {
 
 #[test]
 fn a_program_that_the_kernel_did_not_start_is_told_and_can_be_accepted() {
-    let mut world = pinned_world();
+    let mut world = World::new(Policy::default());
+    world.monitor.pins.add(key("mcp-server-git", 7), pins("v1"));
     let digests = |world: &World| {
         let programs = world.monitor.checked_programs();
         programs.iter().map(|program| program.digest).collect::<Vec<_>>()
@@ -2147,7 +2148,7 @@ fn a_program_that_the_kernel_did_not_start_is_told_and_can_be_accepted() {
     let start = RefusedStart {
         process: process(10),
         comm: "sh".to_owned(),
-        uid: 0,
+        uid: 7,
         path: PathBuf::from("/usr/bin/mcp-server-git"),
         digest: new,
     };
@@ -2170,7 +2171,7 @@ fn a_program_that_the_kernel_did_not_start_is_told_and_can_be_accepted() {
     );
     assert_eq!(world.monitor.running().count(), 0);
 
-    let other = RefusedStart { uid: 7, ..start };
+    let other = RefusedStart { uid: 8, ..start };
     let judgement = world
         .monitor
         .observe(Timestamp(0), Observation::RefusedStart(&other));
@@ -2188,9 +2189,51 @@ fn a_program_that_the_kernel_did_not_start_is_told_and_can_be_accepted() {
 }
 
 #[test]
+fn a_program_that_needs_an_argument_to_be_a_server_is_not_checked() {
+    let policy = |args: &[&str]| Policy {
+        servers: vec![stdio("gh", "gh", args, None)],
+        ..Policy::default()
+    };
+    let checked = |args: &[&str]| {
+        let mut world = World::new(policy(args));
+        let mut files = pins("v1");
+        files.executable.path = PathBuf::from("/usr/bin/gh");
+        world.monitor.pins.add(key("gh", 7), files);
+        world.monitor.checked_programs().len()
+    };
+    assert_eq!((checked(&[]), checked(&["x-mcp"])), (1, 0));
+}
+
+#[test]
+fn a_pinned_server_that_has_the_content_of_a_loader_is_compared() {
+    let mut world = pinned_world();
+    let line = "/usr/bin/mcp-server-git --repository /x";
+    let start = Exec {
+        process: process(10),
+        parent: process(9),
+        argv: line.split(' ').map(str::to_owned).collect(),
+        loader: true,
+        held: true,
+        ..Exec::default()
+    };
+    let judgement = world.monitor.exec(Timestamp(0), &start);
+    assert!(
+        effects(&judgement).contains(&"hold 10".to_owned()),
+        "{judgement:?}"
+    );
+}
+
+#[test]
 fn a_first_launch_may_add_to_its_pins_until_it_ends() {
     let mut world = World::new(Policy::default());
-    world.exec(10, 9, "/usr/bin/mcp-server-git");
+    let exec = Exec {
+        process: process(10),
+        parent: process(9),
+        argv: vec!["/usr/bin/mcp-server-git".to_owned()],
+        uid: 7,
+        ..Exec::default()
+    };
+    world.monitor.exec(Timestamp(0), &exec);
     world.hashed(FIRST, "v1");
     world.monitor.changed_gated_names();
     assert!(world.monitor.checked_programs().is_empty());

@@ -32,7 +32,7 @@ const CHUNK: usize = 65_536;
 /// positions before the known event the search begins: processes write their events at different times.
 const MAX_COMPANIONS: u32 = 64;
 const POSITIONS_BEFORE: i64 = 64;
-/// The number of positions after the known event at which the search ends: no call waits that long.
+/// The number of positions after the known event at which the search ends: an answer that came later is not joined.
 const POSITIONS_AFTER: i64 = 65_536;
 /// The limit for both together.
 const MAX_NEAR: u32 = MAX_COMPANIONS + POSITIONS_BEFORE as u32;
