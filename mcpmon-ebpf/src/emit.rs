@@ -81,7 +81,8 @@ impl Ring {
 #[inline(always)]
 pub(crate) fn header(kind: Kind, sequence: Sequence) -> Header {
     let number = SEQUENCES.get_ptr_mut(sequence as u32).map_or(0, |slot| {
-        // SAFETY: a per-CPU slot, and programs are not preempted by another of ours on the same CPU.
+        // SAFETY: a per-CPU slot, and programs are not preempted by another of ours on the same CPU. Those that may sleep
+        // have a sequence of their own, in which two refusals at once may take one number.
         unsafe {
             *slot += 1;
             *slot
