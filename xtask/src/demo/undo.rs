@@ -53,16 +53,21 @@ impl Action {
                     say(format_args!("could not remove {}: {error}", directory.display()));
                 }
             }
-            Self::Detach(mcpmon, directory) => {
-                let mut detach = Command::new(mcpmon);
-                detach
-                    .args(["detach", "--bpffs", directory])
-                    .stdout(Stdio::null());
-                match detach.status() {
-                    Ok(status) if status.success() => {}
-                    outcome => say(format_args!("{detach:?} failed: {outcome:?}")),
-                }
-            }
+            Self::Detach(mcpmon, directory) => detach(mcpmon, directory),
+        }
+    }
+}
+
+/// Removes what a daemon left in the kernel. One that was just killed may hold the directory for a moment.
+fn detach(mcpmon: &Path, directory: &str) {
+    let mut detach = Command::new(mcpmon);
+    detach.args(["detach", "--bpffs", directory]);
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        match detach.output() {
+            Ok(output) if output.status.success() => return,
+            _ if Instant::now() < deadline => thread::park_timeout(Duration::from_millis(100)),
+            outcome => return say(format_args!("{detach:?} failed: {outcome:?}")),
         }
     }
 }
