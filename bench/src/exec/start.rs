@@ -159,9 +159,10 @@ impl Bench {
     }
 }
 
-/// Returns the number of runs of each program, and their total time.
+/// Returns the number of runs of each program that this kernel has loaded, and their total time.
 fn runs(attached: &Attached) -> Result<Vec<(String, (u64, Duration))>> {
-    let names = attached.verified_instructions().map(|(name, _)| name.to_owned());
+    let loaded = attached.verified_instructions();
+    let names = loaded.filter_map(|(name, count)| count.map(|_| name.to_owned()));
     names
         .map(|name| attached.runs(&name).map(|runs| (name, runs)))
         .collect::<Result<_, _>>()
