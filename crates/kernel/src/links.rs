@@ -32,12 +32,12 @@ pub(super) struct Link {
     pub(super) hook: Hook,
     /// The loaded program.
     code: OwnedFd,
-    held: Mutex<Held>,
+    held: Mutex<Attachment>,
 }
 
 /// The attachment of a program. It is detached while nothing needs it.
 #[derive(Debug)]
-struct Held {
+struct Attachment {
     link: Option<OwnedFd>,
     needs: u32,
 }
@@ -62,6 +62,8 @@ pub enum LinkState {
     Detached,
     /// The kernel does not report it.
     Unknown,
+    /// The kernel refused to attach it; [`Links::mend`] tries again.
+    NotAttached,
     /// It is detached because nothing needs it.
     NotNeeded,
 }
@@ -162,7 +164,7 @@ impl Links {
     }
 
     /// Attaches a program, and pins the link if links are pinned.
-    fn attach(&self, link: &Link, held: &mut Held) -> Result<(), MendError> {
+    fn attach(&self, link: &Link, held: &mut Attachment) -> Result<(), MendError> {
         let program = link.program;
         let attached = link
             .hook
@@ -256,23 +258,23 @@ impl Link {
             program,
             hook,
             code,
-            held: Mutex::new(Held { link, needs }),
+            held: Mutex::new(Attachment { link, needs }),
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, Attachment> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
+impl Attachment {
     fn state(&self) -> LinkState {
         match &self.link {
             Some(link) => {
                 let path = format!("/proc/self/fdinfo/{}", link.as_raw_fd());
                 fs::read_to_string(path).map_or(LinkState::Unknown, |text| state(&text))
             }
-            None if self.needs > 0 => LinkState::Detached,
+            None if self.needs > 0 => LinkState::NotAttached,
             None => LinkState::NotNeeded,
         }
     }

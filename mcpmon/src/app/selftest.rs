@@ -236,6 +236,10 @@ fn link_check(program: &str, state: LinkState) -> SelfTestCheck {
             LinkState::Detached => CheckOutcome::Failed(
                 "another process detached it: what it refuses is let through; restart the daemon".to_owned(),
             ),
+            LinkState::NotAttached => CheckOutcome::Failed(
+                "the kernel refused to attach it: what it refuses is let through; the daemon tries again"
+                    .to_owned(),
+            ),
             LinkState::NotNeeded => CheckOutcome::Passed,
             LinkState::Unknown => {
                 CheckOutcome::Skipped("/proc/self/fdinfo does not tell on this host".to_owned())
@@ -513,6 +517,8 @@ mod tests {
         let told = |program, state| cause(&[link_check(program, state)], Component::PacketGate);
         let detached = told(EGRESS, LinkState::Detached);
         assert!(detached.is_some_and(|cause| cause.contains("`egress` is attached: another process")));
+        let refused = told(EGRESS, LinkState::NotAttached);
+        assert!(refused.is_some_and(|cause| cause.contains("`egress` is attached: the kernel refused")));
         assert_eq!(told(EGRESS, LinkState::Attached), None);
         assert_eq!(told("sock_create", LinkState::Detached), None);
         let of_sockets = cause(

@@ -20,12 +20,12 @@ pub(super) struct Words {
     known: Box<[u64; HEADS / 64]>,
     /// Slots of a hash table: the first bytes, and the number of the word plus one.
     slots: Box<[(u64, u16); SLOTS]>,
-    words: Vec<Known>,
+    words: Vec<KnownWord>,
 }
 
 /// A known word.
 #[derive(Debug)]
-struct Known {
+struct KnownWord {
     word: Box<[u8]>,
     /// The classes that it belongs to by itself.
     classes: Classes,
@@ -181,7 +181,7 @@ impl Words {
             None => {
                 let (index, bit) = Self::bit(hash);
                 self.known[index] |= bit;
-                self.words.push(Known {
+                self.words.push(KnownWord {
                     word: word.into(),
                     classes: Classes::default(),
                     phrases: Vec::new(),
