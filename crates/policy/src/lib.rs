@@ -40,7 +40,8 @@ pub use inspection::{
 pub use known::{KnownDefinition, KnownDefinitions, KnownStanding};
 pub use llm::{DlpMode, LlmPolicy, ProxyMode};
 pub use network::{
-    Bypass, Cidr, Endpoint, HostName, ModelHost, NetworkPolicy, NetworkRule, OnBypass, RuleAction, Scope,
+    Bypass, Cidr, EgressDestination, HostName, ModelHost, NetworkPolicy, NetworkRule, OnBypass, RuleAction,
+    Scope,
 };
 pub use rate::{RateLimit, RateLimits};
 pub use rules::{Decision, Rules};

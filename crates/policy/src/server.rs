@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    network::{Endpoint, HostName},
+    network::{EgressDestination, HostName},
     sandbox::SandboxPolicy,
 };
 
@@ -125,9 +125,9 @@ pub struct Egress {
     /// The decision if no entry matches.
     pub default: EgressDefault,
     /// Allowed destinations.
-    pub allow: Vec<Endpoint>,
+    pub allow: Vec<EgressDestination>,
     /// Refused destinations.
-    pub deny: Vec<Endpoint>,
+    pub deny: Vec<EgressDestination>,
 }
 
 /// The decision if no entry matches.

@@ -10,8 +10,8 @@ use mcpmon_protocol::{
         sse::{Events, SseFraming, has_hidden_line},
     },
     filter::mcp_http::{
-        Endpoint, Head, HttpOutput, HttpResponse, HttpSession, PendingRequests, PostDecision, ReadState,
-        ServerKnowledge,
+        AnnouncedEndpoint, Head, HttpOutput, HttpResponse, HttpSession, PendingRequests, PostDecision,
+        ReadState, ServerKnowledge,
     },
 };
 
@@ -131,7 +131,7 @@ impl Exchange<'_> {
         let mut response = match self.request >> 3 & 3 {
             0 => HttpResponse::to_get(LIMITS, self.status(), self.content_type()),
             1 => {
-                let told = Endpoint {
+                let told = AnnouncedEndpoint {
                     server: "https://a.example/sse".to_owned(),
                     announced: "/mcp/a/1".to_owned(),
                 };

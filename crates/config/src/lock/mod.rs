@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 
 use mcpmon_model::{Digest, ServerId, Timestamp};
-use mcpmon_policy::{EnvironmentRules, SandboxPath, makes_sandbox, network::Endpoint, starts_container};
+use mcpmon_policy::{
+    EnvironmentRules, SandboxPath, makes_sandbox, network::EgressDestination, starts_container,
+};
 
 use super::written::{remark, scalar};
 
@@ -478,7 +480,7 @@ impl SessionConnections {
         };
         // A name remains valid longer than an address.
         let named = self.name.clone().map(with_port);
-        let named = named.filter(|name| name.parse::<Endpoint>().is_ok());
+        let named = named.filter(|name| name.parse::<EgressDestination>().is_ok());
         page.remark(10, &self.provenance.told("connection"));
         if named.is_some() {
             page.remark(10, &format!("It was at {address}."));

@@ -1,7 +1,9 @@
 //! `mcp.servers`.
 
 use mcpmon_model::{Digest, ServerId, ServerType};
-use mcpmon_policy::{EgressDefault, Endpoint, ProcessAccess, SandboxMode, SandboxNetwork, SandboxPath};
+use mcpmon_policy::{
+    EgressDefault, EgressDestination, ProcessAccess, SandboxMode, SandboxNetwork, SandboxPath,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +73,7 @@ pub(crate) struct Egress {
     /// The decision if no entry matches.
     pub(crate) default: EgressDefault,
     /// Allowed destinations: `HOST`, `HOST:PORT`, `CIDR` or `[CIDR]:PORT`.
-    pub(crate) allow: Vec<Text<Endpoint>>,
+    pub(crate) allow: Vec<Text<EgressDestination>>,
     /// Refused destinations, in the same forms.
-    pub(crate) deny: Vec<Text<Endpoint>>,
+    pub(crate) deny: Vec<Text<EgressDestination>>,
 }

@@ -7,8 +7,8 @@ use mcpmon_model::{
     NameGlob, OpenConnection, OrphanCause, Outcome, PinState, RefusedStart, Severity, Transport as Protocol,
 };
 use mcpmon_policy::{
-    Cidr, Egress, EgressDefault, Endpoint, ModelHost, NetworkRule, OnBypass, OnChange, Orphans, RuleAction,
-    Scope, Server, ServerPolicy, Transport,
+    Cidr, Egress, EgressDefault, EgressDestination, ModelHost, NetworkRule, OnBypass, OnChange, Orphans,
+    RuleAction, Scope, Server, ServerPolicy, Transport,
     network::table::{LIST_HOST, LIST_PROXIED, Numbering, ResolvedNames, compile},
 };
 use test_case::test_case;
@@ -791,7 +791,7 @@ fn stdio(name: &str, command: &str, args: &[&str], egress: Option<Egress>) -> Se
 fn a_declared_server_has_its_declared_name_and_its_egress_list() {
     let egress = Egress {
         default: EgressDefault::Deny,
-        allow: vec!["192.0.2.1:443".parse::<Endpoint>().expect("endpoint")],
+        allow: vec!["192.0.2.1:443".parse::<EgressDestination>().expect("endpoint")],
         deny: Vec::new(),
     };
     let server = stdio(

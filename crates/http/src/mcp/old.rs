@@ -7,7 +7,7 @@ use std::{
 };
 
 use hyper::Uri;
-use mcpmon_protocol::filter::mcp_http::Endpoint;
+use mcpmon_protocol::filter::mcp_http::AnnouncedEndpoint;
 use uuid::Uuid;
 
 use super::{call::Call, problem::Problem, stream::Talk};
@@ -74,8 +74,8 @@ impl Place {
     }
 
     /// Returns the endpoint that the client is sent in place of the server's own.
-    pub(super) fn endpoint(&self) -> Endpoint {
-        Endpoint {
+    pub(super) fn endpoint(&self) -> AnnouncedEndpoint {
+        AnnouncedEndpoint {
             server: self.call.uri.to_string(),
             announced: format!("{}{}", self.call.here.path, self.path),
         }

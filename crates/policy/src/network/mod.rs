@@ -291,7 +291,7 @@ impl fmt::Display for HostName {
 
 /// A destination of an egress list: `HOST`, `HOST:PORT`, `CIDR`, or `[CIDR]:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Endpoint {
+pub struct EgressDestination {
     /// The target.
     pub target: Target,
     /// Port; `None` for all.
@@ -321,7 +321,7 @@ pub enum EndpointError {
     Port(String),
 }
 
-impl FromStr for Endpoint {
+impl FromStr for EgressDestination {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Self, EndpointError> {
@@ -354,7 +354,7 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), EndpointError> {
     }
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for EgressDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.target, self.port) {
             (Target::Name(name), None) => write!(f, "{name}"),
@@ -395,7 +395,7 @@ mod tests {
     #[test_case("example.com:0" => "`0` is no port: expected a number from 1 to 65535")]
     #[test_case("*.example.com" => "`*.example.com` is no host name: it contains '*' (a wildcard cannot be resolved: list the names, or use `cidrs`)")]
     fn endpoints(text: &str) -> String {
-        text.parse::<Endpoint>()
+        text.parse::<EgressDestination>()
             .map_or_else(|error| error.to_string(), |endpoint| endpoint.to_string())
     }
 

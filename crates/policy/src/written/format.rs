@@ -11,7 +11,7 @@ use super::{
     HttpUrl,
     units::{Lapse, Size},
 };
-use crate::{Cidr, Endpoint, HostName, SandboxPath};
+use crate::{Cidr, EgressDestination, HostName, SandboxPath};
 
 /// A value that is written as text and parsed on the way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ macro_rules! formats {
 formats! {
     Cidr, "a range of addresses", "203.0.113.0/24", str::parse::<Self>;
     Digest, "a SHA-256 digest", "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", str::parse::<Self>;
-    Endpoint, "a destination", "api.example.com:443", str::parse::<Self>;
+    EgressDestination, "a destination", "api.example.com:443", str::parse::<Self>;
     HostName, "a host name", "api.example.com", str::parse::<Self>;
     HttpUrl, "a URL", "https://mcp.example.com/mcp", str::parse::<Self>;
     Lapse, "a duration", "30s", str::parse::<Self>;

@@ -4,18 +4,18 @@ use mcpmon_model::Dialect;
 
 use super::{
     ContentJudge, HoldLimits, LlmFault, Stream, anthropic, gemini, ollama, openai_chat, openai_responses,
-    request::{BodyShape, Endpoint, RequestMembers, RequestReader, RequestRoute},
+    request::{BodyShape, PathSuffix, RequestMembers, RequestReader, RequestRoute},
 };
 use crate::decode::json::Value;
 
 /// An API to models. A new one is a folder with this in it, and its line in the table.
 pub(super) trait LlmApi: Sync {
     /// Returns the purpose of a request to this endpoint, if it is one of this API's.
-    fn route(&self, endpoint: &Endpoint<'_>) -> Option<RequestRoute>;
+    fn route(&self, endpoint: &PathSuffix<'_>) -> Option<RequestRoute>;
 
     /// Returns whether the endpoint is one whose request has texts and whose answer can contain no call. It is called
     /// if no API has a route.
-    fn takes_texts(&self, _endpoint: &Endpoint<'_>) -> bool {
+    fn takes_texts(&self, _endpoint: &PathSuffix<'_>) -> bool {
         false
     }
 

@@ -55,7 +55,7 @@ use super::{
     engine::{Degraded, Engine, EngineMessage, KERNEL_STATE, TIMEOUT},
     group,
     health::Health,
-    metrics::{DaemonMetrics, Endpoint},
+    metrics::{DaemonMetrics, MetricsEndpoint},
     names::{self, NameNews, ResolvedTable, WantedNames},
     notify::{Notifier, NotifyError},
     proxy::{Tokens, host_options},
@@ -199,7 +199,7 @@ struct Daemon {
     checked: mpsc::Sender<Vec<SelfTestCheck>>,
     returned: mpsc::Sender<Result<ReturnedStore, ReturnError>>,
     notifier: Option<Notifier>,
-    metrics: Endpoint,
+    metrics: MetricsEndpoint,
     /// Receives whether everything works; the value is exported as an attribute of the resource.
     effective: Metrics,
     /// Number of turns of the engine when the service manager was last notified.
@@ -408,7 +408,7 @@ impl Daemon {
             checked: tell_checked,
             returned: tell_returned,
             notifier: notifier(),
-            metrics: Endpoint::new(metrics),
+            metrics: MetricsEndpoint::new(metrics),
             effective,
             engine_turns: 0,
             loaded,

@@ -101,7 +101,7 @@ pub(crate) async fn serve_own(listener: ScrapeListener, metrics: Metrics) {
 
 /// The endpoint of the daemon, which follows the configuration.
 #[derive(Debug)]
-pub(crate) struct Endpoint {
+pub(crate) struct MetricsEndpoint {
     metrics: DaemonMetrics,
     /// The configured address, and the task that serves there.
     served: Option<(SocketAddr, JoinHandle<()>)>,
@@ -109,7 +109,7 @@ pub(crate) struct Endpoint {
     tried: Option<Instant>,
 }
 
-impl Endpoint {
+impl MetricsEndpoint {
     pub(crate) const fn new(metrics: DaemonMetrics) -> Self {
         Self {
             metrics,

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Cidr, Egress, EgressDefault, Policy, Server,
-    network::{Endpoint, Target},
+    network::{EgressDestination, Target},
 };
 
 /// The stance of an entry on a destination; the later one wins.
@@ -54,7 +54,7 @@ impl RestrictedServer<'_> {
         }
     }
 
-    fn entries(&self) -> impl Iterator<Item = (Stance, &Endpoint)> {
+    fn entries(&self) -> impl Iterator<Item = (Stance, &EgressDestination)> {
         let allowed = self.egress.allow.iter().map(|endpoint| (Stance::Allow, endpoint));
         let denied = self.egress.deny.iter().map(|endpoint| (Stance::Deny, endpoint));
         allowed.chain(denied)

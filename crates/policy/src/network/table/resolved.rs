@@ -8,7 +8,7 @@ use std::{
 use crate::{
     Cidr, HostName, Policy, RemoteHost, Server, Transport,
     network::{
-        Endpoint, OnBypass, RuleAction, Target,
+        EgressDestination, OnBypass, RuleAction, Target,
         followed::{Sighting, Sightings},
     },
 };
@@ -139,7 +139,7 @@ fn remote_name(server: &Server) -> Option<&HostName> {
     }
 }
 
-const fn endpoint_name(endpoint: &Endpoint) -> Option<&HostName> {
+const fn endpoint_name(endpoint: &EgressDestination) -> Option<&HostName> {
     match &endpoint.target {
         Target::Name(name) => Some(name),
         Target::Range(_) => None,

@@ -5,7 +5,7 @@ use crate::decode::url::Url;
 
 /// The state of reading the stream of a server of this transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
+pub struct AnnouncedEndpoint {
     /// The URL at which the stream was opened, as the server knows it.
     pub server: String,
     /// The path that clients of the proxy post messages to, sent in place of the server's own.

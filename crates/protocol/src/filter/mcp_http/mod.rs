@@ -26,7 +26,7 @@ pub use self::{
     fault::{ResponseFault, error_body},
     head::Head,
     learned::ServerKnowledge,
-    legacy::{Endpoint, endpoint},
+    legacy::{AnnouncedEndpoint, endpoint},
     output::HttpOutput,
     post::{Forward, PendingRequests, Post, PostDecision, ProxyResponse, UnlistedTools},
     question::Question,

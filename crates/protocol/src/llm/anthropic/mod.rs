@@ -12,7 +12,7 @@ use crate::{
     llm::{
         ContentJudge, HoldLimits, LlmFault, Stream,
         dialect::LlmApi,
-        request::{BodyShape, Endpoint, RequestMembers, RequestReader, RequestRoute},
+        request::{BodyShape, PathSuffix, RequestMembers, RequestReader, RequestRoute},
         strict::stands_for,
     },
 };
@@ -34,7 +34,7 @@ const LOOKED_AT: usize = 64;
 pub(super) struct Anthropic;
 
 impl LlmApi for Anthropic {
-    fn route(&self, endpoint: &Endpoint<'_>) -> Option<RequestRoute> {
+    fn route(&self, endpoint: &PathSuffix<'_>) -> Option<RequestRoute> {
         let lower = endpoint.lower;
         if let Some((name, verb)) = endpoint.verb() {
             // Google's cloud serves it below the names of models.

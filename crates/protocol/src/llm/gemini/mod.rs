@@ -10,7 +10,7 @@ use crate::{
     llm::{
         ContentJudge, HoldLimits, LlmFault, Stream,
         dialect::LlmApi,
-        request::{BodyShape, Endpoint, RequestMembers, RequestReader, RequestRoute},
+        request::{BodyShape, PathSuffix, RequestMembers, RequestReader, RequestRoute},
     },
 };
 
@@ -19,7 +19,7 @@ use crate::{
 pub(super) struct Gemini;
 
 impl LlmApi for Gemini {
-    fn route(&self, endpoint: &Endpoint<'_>) -> Option<RequestRoute> {
+    fn route(&self, endpoint: &PathSuffix<'_>) -> Option<RequestRoute> {
         let (_, verb) = endpoint.verb()?;
         Some(match verb {
             "generatecontent" | "streamgeneratecontent" => RequestRoute::Model {

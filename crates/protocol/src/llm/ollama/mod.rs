@@ -10,7 +10,7 @@ use crate::{
     llm::{
         ContentJudge, HoldLimits, LlmFault, Stream,
         dialect::LlmApi,
-        request::{BodyShape, Endpoint, RequestMembers, RequestReader, RequestRoute},
+        request::{BodyShape, PathSuffix, RequestMembers, RequestReader, RequestRoute},
     },
 };
 
@@ -19,7 +19,7 @@ use crate::{
 pub(super) struct Ollama;
 
 impl LlmApi for Ollama {
-    fn route(&self, endpoint: &Endpoint<'_>) -> Option<RequestRoute> {
+    fn route(&self, endpoint: &PathSuffix<'_>) -> Option<RequestRoute> {
         match endpoint.lower {
             [.., "api", "chat" | "generate"] => Some(RequestRoute::model(Dialect::Ollama)),
             [.., "api", "embed" | "embeddings"] => Some(RequestRoute::Texts(Dialect::Ollama)),

@@ -13,7 +13,7 @@ use crate::{
         ContentJudge, HoldLimits, LlmFault, Stream,
         dialect::LlmApi,
         openai,
-        request::{BodyShape, Endpoint, RequestMembers, RequestReader, RequestRoute},
+        request::{BodyShape, PathSuffix, RequestMembers, RequestReader, RequestRoute},
     },
 };
 
@@ -22,7 +22,7 @@ use crate::{
 pub(super) struct OpenaiChat;
 
 impl LlmApi for OpenaiChat {
-    fn route(&self, endpoint: &Endpoint<'_>) -> Option<RequestRoute> {
+    fn route(&self, endpoint: &PathSuffix<'_>) -> Option<RequestRoute> {
         match endpoint.lower {
             [.., "chat", "completions"] => Some(RequestRoute::model(Dialect::OpenaiChat)),
             [.., "chat", "completions", _] => Some(RequestRoute::Stored(Dialect::OpenaiChat)),
@@ -30,7 +30,7 @@ impl LlmApi for OpenaiChat {
         }
     }
 
-    fn takes_texts(&self, endpoint: &Endpoint<'_>) -> bool {
+    fn takes_texts(&self, endpoint: &PathSuffix<'_>) -> bool {
         matches!(
             endpoint.lower,
             [.., "completions" | "embeddings" | "moderations" | "rerank"]

@@ -13,7 +13,7 @@ use crate::{
         ContentJudge, HoldLimits, LlmFault, Stream,
         dialect::LlmApi,
         openai,
-        request::{BodyShape, Endpoint, RequestMembers, RequestReader, RequestRoute},
+        request::{BodyShape, PathSuffix, RequestMembers, RequestReader, RequestRoute},
     },
 };
 
@@ -22,7 +22,7 @@ use crate::{
 pub(super) struct OpenaiResponses;
 
 impl LlmApi for OpenaiResponses {
-    fn route(&self, endpoint: &Endpoint<'_>) -> Option<RequestRoute> {
+    fn route(&self, endpoint: &PathSuffix<'_>) -> Option<RequestRoute> {
         match endpoint.lower {
             [.., "responses"] | [.., "responses", "compact"] => {
                 Some(RequestRoute::model(Dialect::OpenaiResponses))

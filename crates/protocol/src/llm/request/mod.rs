@@ -17,7 +17,7 @@ use mcpmon_model::Dialect;
 pub use self::route::{RequestRoute, asked_by, route};
 pub(super) use self::{
     reading::RequestReader,
-    route::Endpoint,
+    route::PathSuffix,
     shape::{BodyShape, RequestMembers},
 };
 use super::{ContentJudge, LlmFault, dialect::api, strict};

@@ -130,7 +130,7 @@ fn lower_case(segment: &str) -> Cow<'_, str> {
 
 /// The end of a path, by which APIs recognise it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::llm) struct Endpoint<'p> {
+pub(in crate::llm) struct PathSuffix<'p> {
     /// The segments in lower case.
     pub(in crate::llm) lower: &'p [&'p str],
     /// The segments as they are spelled.
@@ -139,7 +139,7 @@ pub(in crate::llm) struct Endpoint<'p> {
     pub(in crate::llm) path: &'p Path,
 }
 
-impl<'p> Endpoint<'p> {
+impl<'p> PathSuffix<'p> {
     /// Returns the model and the verb at the end of Google's endpoints: `model:verb`, in lower case.
     pub(in crate::llm) fn verb(&self) -> Option<(&'p str, &'p str)> {
         self.lower.last()?.rsplit_once(':')
@@ -196,7 +196,7 @@ impl<'p> Endpoint<'p> {
 fn endpoint(segments: &[String], path: &Path) -> Option<RequestRoute> {
     let lower: Vec<Cow<'_, str>> = segments.iter().map(|segment| lower_case(segment)).collect();
     let lower: Vec<&str> = lower.iter().map(|segment| &**segment).collect();
-    let endpoint = Endpoint {
+    let endpoint = PathSuffix {
         lower: &lower,
         segments,
         path,

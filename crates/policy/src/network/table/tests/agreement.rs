@@ -6,7 +6,7 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 use super::{super::*, host, name, policy, remote, resolved};
 use crate::{
     Egress, EgressDefault, NetworkRule, RemoteHost, RuleAction, Server, ServerPolicy, Transport,
-    network::{Endpoint, Target},
+    network::{EgressDestination, Target},
 };
 
 proptest! {
@@ -112,7 +112,7 @@ fn naive_host(
 }
 
 fn naive_egress(egress: &Egress, names: &ResolvedNames, address: IpAddr, port: u16) -> bool {
-    let covers = |endpoint: &Endpoint| {
+    let covers = |endpoint: &EgressDestination| {
         endpoint.port.is_none_or(|own| own == port)
             && match &endpoint.target {
                 Target::Name(name) => names.addresses(name).any(|known| known == address),
@@ -175,7 +175,7 @@ pub(super) fn policies() -> impl Strategy<Value = Policy> {
         let target = prop_oneof![ranges().prop_map(Target::Range), hosts().prop_map(Target::Name)];
         let endpoint = (target, option::of(select(PORTS)));
         vec(
-            endpoint.prop_map(|(target, port)| Endpoint { target, port }),
+            endpoint.prop_map(|(target, port)| EgressDestination { target, port }),
             0..4,
         )
     };

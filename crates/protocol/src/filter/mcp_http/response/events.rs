@@ -7,7 +7,7 @@ use mcpmon_model::{Incident, RequestId, Side, Timestamp};
 use super::{
     super::{
         super::message::{AnswerReason, Arbiter, Exit, MessageHandling, NonMessage},
-        Endpoint, HttpOutput, HttpSession, ResponseFault, endpoint,
+        AnnouncedEndpoint, HttpOutput, HttpSession, ResponseFault, endpoint,
     },
     Channel, HttpResponse,
     hearing::KnowledgeSinks,
@@ -106,7 +106,7 @@ impl HttpResponse {
 
 /// Rewrites the event that gives the URL for posts: clients have to post to mcpmon, which keeps the server's URL.
 fn announce(
-    told: &Endpoint,
+    told: &AnnouncedEndpoint,
     known: &mut Option<String>,
     event: &SseEvent<'_>,
     out: &mut HttpOutput,

@@ -9,7 +9,7 @@ use mcpmon_model::{Denial, Era, Incident, ListKind, RequestId, Side, Timestamp};
 
 use super::{
     super::message::{AnswerReason, Arbiter, Exit, NonMessage, ReceivedText},
-    Endpoint, HttpOutput, HttpSession, ResponseFault,
+    AnnouncedEndpoint, HttpOutput, HttpSession, ResponseFault,
     head::is_utf8,
     post::{PendingRequests, ProxyResponse},
 };
@@ -41,7 +41,7 @@ enum Channel {
     Stream,
     /// A `GET` in the HTTP+SSE transport of 2024-11-05: every message of the server comes on this stream.
     Legacy {
-        told: Endpoint,
+        told: AnnouncedEndpoint,
         /// The URL at which the server wants messages posted.
         endpoint: Option<String>,
     },
@@ -113,7 +113,12 @@ impl HttpResponse {
     }
 
     /// Returns the response to a `GET` in the HTTP+SSE transport of 2024-11-05.
-    pub fn legacy(limits: DecodeLimits, status: u16, content_type: Option<&str>, told: Endpoint) -> Self {
+    pub fn legacy(
+        limits: DecodeLimits,
+        status: u16,
+        content_type: Option<&str>,
+        told: AnnouncedEndpoint,
+    ) -> Self {
         let endpoint = None;
         let channel = Channel::Legacy { told, endpoint };
         Self::new(limits, status, content_type, PendingRequests::default(), channel)

@@ -7,7 +7,7 @@ use super::*;
 const SERVER: &str = "https://a.example/sse";
 
 fn response() -> HttpResponse {
-    let told = Endpoint {
+    let told = AnnouncedEndpoint {
         server: SERVER.to_owned(),
         announced: "/mcp/a/post/1".to_owned(),
     };
