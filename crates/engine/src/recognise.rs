@@ -7,7 +7,7 @@ use mcpmon_policy::{Policy, Transport};
 
 /// Returns the launch rules of a policy.
 pub fn launch_rules(policy: &Policy) -> LaunchRules {
-    let patterns = &policy.detection;
+    let patterns = &policy.launch_patterns;
     if !patterns.enabled {
         return LaunchRules::new(Some(Vec::new()), Vec::new(), Vec::new());
     }

@@ -11,7 +11,7 @@ use super::OnSecret;
 
 /// `mcp.detection`, as far as it concerns definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Detection {
+pub struct DefinitionInspection {
     /// True if definitions are inspected.
     pub enabled: bool,
     /// Built-in categories that are looked for.
@@ -28,7 +28,7 @@ pub struct Detection {
     pub on_new_tool: OnNewTool,
 }
 
-impl Default for Detection {
+impl Default for DefinitionInspection {
     fn default() -> Self {
         Self {
             enabled: true,
@@ -50,7 +50,7 @@ impl Default for Detection {
     }
 }
 
-impl Detection {
+impl DefinitionInspection {
     /// Combines two sections by the stricter settings.
     pub(super) fn tightened_by(&self, other: &Self) -> Self {
         match (self.enabled, other.enabled) {

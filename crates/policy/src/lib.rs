@@ -34,8 +34,8 @@ pub use environment::{EnvironmentRules, VariableVerdict, variable_names};
 pub use extent::Extent;
 pub use guard::Guard;
 pub use inspection::{
-    Approvals, Detection, Handling, Limits, OnDetection, OnNewTool, OnOutput, OnTimeout, OutputInspection,
-    Requests, Suppression,
+    Approvals, DefinitionInspection, Handling, Limits, OnDetection, OnNewTool, OnOutput, OnTimeout,
+    OutputInspection, Requests, Suppression,
 };
 pub use known::{KnownDefinition, KnownDefinitions, KnownStanding};
 pub use llm::{DlpMode, LlmPolicy, ProxyMode};
@@ -64,8 +64,8 @@ pub struct Policy {
     pub server_policy: ServerPolicy,
     /// Addresses watched and refused.
     pub network: NetworkPolicy,
-    /// The commands that are MCP servers.
-    pub detection: LaunchPatterns,
+    /// The commands that are launches of MCP servers.
+    pub launch_patterns: LaunchPatterns,
     /// Pins of executables, scripts and packages.
     pub pinning: Pinning,
     /// Pins of tools, prompts, resources and instructions.
@@ -75,7 +75,7 @@ pub struct Policy {
     /// The treatment of a definition on first use: it is pinned, or only recorded.
     pub first_use: FirstUse,
     /// Inspection of definitions.
-    pub inspection: Detection,
+    pub inspection: DefinitionInspection,
     /// Inspection of results.
     pub outputs: OutputInspection,
     /// Inspection of the arguments of calls.

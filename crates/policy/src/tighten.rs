@@ -19,7 +19,7 @@ impl Policy {
             servers: _,
             server_policy,
             network,
-            detection,
+            launch_patterns,
             pinning,
             definition_pinning,
             known,
@@ -46,7 +46,7 @@ impl Policy {
             servers: declared(self, other),
             server_policy: both(server_policy, &other.server_policy),
             network: network.tightened_by(&other.network),
-            detection: detection.clone(),
+            launch_patterns: launch_patterns.clone(),
             pinning: *pinning,
             definition_pinning: definition_pinning.tightened_by(other.definition_pinning),
             known: known.tightened_by(&other.known),
@@ -151,9 +151,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        Admission, Approvals, Detection, ExecPolicy, Gate, Handling, Limits, NetworkPolicy, OnChange,
-        OnDetection, OnNewTool, OnOutput, OnSecret, OnTimeout, Orphans, OutputInspection, Pinning, RateLimit,
-        Requests, SandboxPolicy, Suppression, Transport, Unwrapped,
+        Admission, Approvals, DefinitionInspection, ExecPolicy, Gate, Handling, Limits, NetworkPolicy,
+        OnChange, OnDetection, OnNewTool, OnOutput, OnSecret, OnTimeout, Orphans, OutputInspection, Pinning,
+        RateLimit, Requests, SandboxPolicy, Suppression, Transport, Unwrapped,
     };
 
     const IDS: [&str; 4] = ["files", "mail", "Files", "web"];
@@ -194,7 +194,7 @@ mod tests {
         })
     }
 
-    fn inspection() -> impl Strategy<Value = Detection> {
+    fn inspection() -> impl Strategy<Value = DefinitionInspection> {
         let categories = &[
             Category::CredentialTheft,
             Category::Exfiltration,
@@ -212,8 +212,8 @@ mod tests {
             effects,
             new_tools,
         )
-            .prop_map(
-                |(enabled, builtin, act_threshold, on_detection, on_new_tool)| Detection {
+            .prop_map(|(enabled, builtin, act_threshold, on_detection, on_new_tool)| {
+                DefinitionInspection {
                     enabled,
                     builtin,
                     custom: Vec::new(),
@@ -221,8 +221,8 @@ mod tests {
                     act_threshold,
                     on_detection,
                     on_new_tool,
-                },
-            )
+                }
+            })
     }
 
     fn requests() -> impl Strategy<Value = Requests> {
@@ -306,7 +306,11 @@ mod tests {
     }
 
     /// Returns the effect of a finding, `None` if the inspection is off.
-    fn found(inspection: &Detection, category: Category, severity: Severity) -> Option<OnDetection> {
+    fn found(
+        inspection: &DefinitionInspection,
+        category: Category,
+        severity: Severity,
+    ) -> Option<OnDetection> {
         let looks = inspection.enabled && inspection.builtin.contains(&category);
         (looks && severity >= inspection.act_threshold).then_some(inspection.on_detection)
     }
@@ -315,7 +319,7 @@ mod tests {
         outputs.enabled.then_some(outputs.on_detection)
     }
 
-    fn new_tools(inspection: &Detection) -> Option<OnNewTool> {
+    fn new_tools(inspection: &DefinitionInspection) -> Option<OnNewTool> {
         inspection.enabled.then_some(inspection.on_new_tool)
     }
 

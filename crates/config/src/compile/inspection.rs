@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use mcpmon_detect::scan::Scanner;
 use mcpmon_engine::suppressible;
 use mcpmon_model::{Category, CustomPattern, NameGlob, Timestamp};
-use mcpmon_policy::{Approvals, Detection, Handling, Limits, Requests, Suppression};
+use mcpmon_policy::{Approvals, DefinitionInspection, Handling, Limits, Requests, Suppression};
 
 use crate::{
     load::{KeyMistake, KeyPath, check_name, closest},
@@ -21,7 +21,7 @@ const MAX_LINE: u64 = 1 << 30;
 const MAX_SCHEMA_DEPTH: u32 = 512;
 
 /// Compiles the parts of `mcp.detection` that concern definitions.
-pub(super) fn detection(raw: &raw::Detection, mistakes: &mut Vec<KeyMistake>) -> Detection {
+pub(super) fn definitions(raw: &raw::Detection, mistakes: &mut Vec<KeyMistake>) -> DefinitionInspection {
     let builtin = &raw.builtin;
     let categories = [
         (builtin.credential_theft, Category::CredentialTheft),
@@ -32,7 +32,7 @@ pub(super) fn detection(raw: &raw::Detection, mistakes: &mut Vec<KeyMistake>) ->
         (builtin.cross_tool_override, Category::CrossToolOverride),
         (builtin.stealth_instruction, Category::StealthInstruction),
     ];
-    Detection {
+    DefinitionInspection {
         enabled: raw.enabled,
         builtin: categories
             .into_iter()

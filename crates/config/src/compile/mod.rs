@@ -44,7 +44,7 @@ pub(super) fn compile(config: &raw::Config) -> CompiledPolicy {
         servers,
         server_policy,
         network,
-        detection: LaunchPatterns {
+        launch_patterns: LaunchPatterns {
             enabled: config.mcp.detection.enabled,
             server_patterns: config.mcp.detection.server_patterns.as_deref().map(globs),
             custom_servers: globs(&config.mcp.detection.custom_servers),
@@ -60,7 +60,7 @@ pub(super) fn compile(config: &raw::Config) -> CompiledPolicy {
             true => FirstUse::Pin,
             false => FirstUse::Record,
         },
-        inspection: inspection::detection(&config.mcp.detection, &mut mistakes),
+        inspection: inspection::definitions(&config.mcp.detection, &mut mistakes),
         outputs: config.mcp.output_inspection,
         arguments: config.mcp.argument_inspection,
         suppressions: inspection::suppressions(&config.mcp, &mut mistakes),

@@ -313,7 +313,7 @@ fn detection_that_is_off_recognises_no_launches_and_inspects_no_definitions() {
     for (text, is_on) in [("true", true), ("false", false)] {
         let policy = policy(&format!("mcp: {{detection: {{enabled: {text}}}}}\n"));
         assert_eq!(
-            (policy.detection.enabled, policy.inspection.enabled),
+            (policy.launch_patterns.enabled, policy.inspection.enabled),
             (is_on, is_on)
         );
         assert!(policy.outputs.enabled && policy.definition_pinning.enabled);

@@ -97,7 +97,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use mcpmon_clients::{Scope, client, parse_servers};
-    use mcpmon_policy::Detection;
+    use mcpmon_policy::DefinitionInspection;
 
     use super::*;
     use crate::{
@@ -123,7 +123,8 @@ mod tests {
                     About::Script => TextKind::Script,
                     About::Skill | About::Server | About::Shadowing | About::File => TextKind::Document,
                 };
-                let scanner = Scanner::new(&Detection::default().builtin, &[]).expect("no patterns");
+                let scanner =
+                    Scanner::new(&DefinitionInspection::default().builtin, &[]).expect("no patterns");
                 inspect_text(&scanner, kind, text)
             }
             About::Shadowing | About::File => return BTreeSet::new(),

@@ -142,13 +142,13 @@ fn description(skill: &str) -> Option<(usize, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_policy::Detection;
+    use mcpmon_policy::DefinitionInspection;
     use test_case::test_case;
 
     use super::*;
 
     fn scanner() -> Scanner {
-        Scanner::new(&Detection::default().builtin, &[]).expect("no patterns")
+        Scanner::new(&DefinitionInspection::default().builtin, &[]).expect("no patterns")
     }
 
     #[test_case("run.sh", "", false => TextKind::Script; "an ending")]

@@ -14,7 +14,7 @@ fn alarms(findings: &[Finding]) -> Vec<&Finding> {
 }
 
 fn scanner() -> Scanner {
-    Scanner::new(&mcpmon_policy::Detection::default().builtin, &[]).expect("no patterns")
+    Scanner::new(&mcpmon_policy::DefinitionInspection::default().builtin, &[]).expect("no patterns")
 }
 
 #[test_case("archive_thread", "Archives a thread: removes the INBOX label and marks it as read. The sender is not notified.", "thread", "Id of the thread; never guess it, call search_mail first."; "mail is archived")]

@@ -282,12 +282,12 @@ fn decoded(bytes: &[u8]) -> Option<String> {
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-    use mcpmon_policy::Detection;
+    use mcpmon_policy::DefinitionInspection;
 
     use super::*;
 
     fn scanner() -> Scanner {
-        Scanner::new(&Detection::default().builtin, &[]).unwrap()
+        Scanner::new(&DefinitionInspection::default().builtin, &[]).unwrap()
     }
 
     fn skill() -> tempfile::TempDir {
