@@ -9,7 +9,7 @@ use mcpmon_model::{
     SessionId, Transport,
 };
 use mcpmon_session::clock::now;
-use mcpmon_store::{OtlpSettings, OtlpSignals, OutletSettings, Recorder, RecorderSettings};
+use mcpmon_store::{OtlpSettings, OtlpSignals, Recorder, RecorderSettings, SinkSettings};
 
 /// The servers of each host.
 const SERVERS: [&str; 4] = ["filesystem", "github", "playwright", "postgres"];
@@ -80,7 +80,7 @@ impl Agent {
         let store = site.path(&format!("host-{number:04}.db"));
         let mut settings = RecorderSettings::new(&store);
         settings.host = format!("host-{number:04}");
-        settings.outlets = OutletSettings {
+        settings.sinks = SinkSettings {
             otlp: Some(OtlpSettings {
                 endpoint: endpoint.to_owned(),
                 headers_file: None,
@@ -92,7 +92,7 @@ impl Agent {
                     metrics: true,
                 },
             }),
-            ..OutletSettings::default()
+            ..SinkSettings::default()
         };
         let recorder = Recorder::start(settings)?;
         // An exporter begins with events that are recorded after it has first read the store.

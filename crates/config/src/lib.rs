@@ -1,7 +1,7 @@
 //! Configuration files to a [`Policy`]: finding and trusting them (`sources`, `home`, `trust`), parsing (`load`,
 //! `raw`), compilation (`compile`), reload (`reload`), and import of other tools' files (`import`).
 //!
-//! This crate knows nothing of the kernel and the terminal; of the store it knows only the keys of its outlets.
+//! This crate knows nothing of the kernel and the terminal; of the store it knows only the keys of its sinks.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mcpmon_bundle::PublicKey;
-use mcpmon_store::OutletSettings;
+use mcpmon_store::SinkSettings;
 
 /// The compiled settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +49,8 @@ pub struct DiscoverySettings {
 pub struct RecordSettings {
     /// Database file, absolute; `None` for the default location.
     pub path: Option<PathBuf>,
-    /// The outlets of events besides the store.
-    pub outlets: OutletSettings,
+    /// The sinks of events besides the store.
+    pub sinks: SinkSettings,
     /// The time for which events are kept.
     pub retention: Duration,
     /// The size limit of the database, in bytes.

@@ -26,13 +26,8 @@ impl<D: Destination> Destination for ResultReader<D> {
         self.0.keeps_unposted()
     }
 
-    fn claim_unposted(
-        &mut self,
-        outlet: &str,
-        now: Timestamp,
-        max: usize,
-    ) -> Result<ClaimedPosts, StoreError> {
-        self.0.claim_unposted(outlet, now, max)
+    fn claim_unposted(&mut self, sink: &str, now: Timestamp, max: usize) -> Result<ClaimedPosts, StoreError> {
+        self.0.claim_unposted(sink, now, max)
     }
 
     fn rest(&mut self) {

@@ -14,7 +14,7 @@ pub fn own_settings(options: &Options, record: &RecordSettings) -> Result<Record
     Ok(RecorderSettings {
         retention: record.retention,
         max_size: record.max_size,
-        outlets: record.outlets.clone(),
+        sinks: record.sinks.clone(),
         batch: BATCH,
         ..RecorderSettings::new(path)
     })

@@ -46,7 +46,7 @@ pub enum StoreEntry {
     ForgetRunning,
     /// The time in which a daemon has watched the host.
     Watch(Span),
-    /// The state of the backlog of an outlet that posts events.
+    /// The state of the backlog of a sink that posts events.
     Unposted(UnpostedEvents),
     /// Another policy is in force.
     PolicyChanged,
@@ -76,11 +76,11 @@ impl StoreEntry {
     }
 }
 
-/// The state of an outlet's backlog. Events that its receiver has not acknowledged are kept in the store.
+/// The state of a sink's backlog. Events that its receiver has not acknowledged are kept in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnpostedEvents {
-    /// The outlet's name. The backlogs of other outlets are not changed.
-    pub outlet: &'static str,
+    /// The sink's name. The backlogs of other sinks are not changed.
+    pub sink: &'static str,
     /// Events that are still to be posted.
     pub waiting: Vec<(Uuid, Timestamp)>,
     /// The time from which another process may post them; the claiming process extends it while it is alive.
@@ -146,14 +146,14 @@ pub trait Destination: Send {
         false
     }
 
-    /// Claims events that the receiver of `outlet` has not acknowledged and that no living process is posting, at most
+    /// Claims events that the receiver of `sink` has not acknowledged and that no living process is posting, at most
     /// `max`.
     ///
     /// # Errors
     /// Returns an error if that fails.
     fn claim_unposted(
         &mut self,
-        _outlet: &str,
+        _sink: &str,
         _now: Timestamp,
         _max: usize,
     ) -> Result<ClaimedPosts, StoreError> {
@@ -177,13 +177,8 @@ impl Destination for Store {
         true
     }
 
-    fn claim_unposted(
-        &mut self,
-        outlet: &str,
-        now: Timestamp,
-        max: usize,
-    ) -> Result<ClaimedPosts, StoreError> {
-        self.write(|transaction| super::outlets::claim_unposted(transaction, outlet, now, max))
+    fn claim_unposted(&mut self, sink: &str, now: Timestamp, max: usize) -> Result<ClaimedPosts, StoreError> {
+        self.write(|transaction| super::sinks::claim_unposted(transaction, sink, now, max))
     }
 
     fn rest(&mut self) {

@@ -1,4 +1,4 @@
-//! The JSON form of an event, the same for all outlets.
+//! The JSON form of an event, the same for all sinks.
 
 use jiff::Timestamp as Instant;
 use mcpmon_model::{ContainerRef, ProcessRef, Timestamp};

@@ -25,7 +25,6 @@ mod locks;
 pub mod metrics;
 mod names;
 mod open_error;
-mod outlets;
 mod pins;
 mod places;
 mod query;
@@ -38,6 +37,7 @@ mod row;
 mod schema;
 mod servers;
 mod sessions;
+mod sinks;
 mod skills;
 mod sole;
 mod store;
@@ -65,10 +65,6 @@ pub use launches::{Launch, LaunchEnding, RunningStart};
 pub use location::StoreLocation;
 pub use names::{name, parse_name};
 pub use open_error::OpenError;
-pub use outlets::{
-    EventFormat, JsonlSettings, OtlpSettings, OtlpSignals, OutletSection, OutletSettings, SectionFaults,
-    SigningKey, WebhookSettings,
-};
 pub use pins::{BinaryPin, REFUSED_SET};
 pub use places::{DAEMON_STORE, own_store, users_store};
 pub use query::{EventPositions, Filter};
@@ -79,6 +75,10 @@ pub use retention::RetentionLimits;
 pub use schema::SchemaError;
 pub use servers::{DeclaredServer, ServerStatus, ServerSummary, command_line};
 pub use sessions::{SessionMember, SessionSummary};
+pub use sinks::{
+    EventFormat, JsonlSettings, OtlpSettings, OtlpSignals, SectionFaults, SigningKey, SinkSection,
+    SinkSettings, WebhookSettings,
+};
 pub use skills::{MAX_SKILL_PINS, SkillPin};
 pub use sole::{Sole, SoleError};
 pub use store::{Store, StoreError};

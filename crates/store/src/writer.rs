@@ -13,8 +13,8 @@ use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
 use super::{
     Destination, PruneCount, PruneProgress, RecorderSettings, StoreEntry, StoredEvent,
     journal::{self, Journal},
-    outlets::{self, Origin, Outlets},
     queue::{Batch, DeferredEvent, Outcome, Queue, QueueMessage},
+    sinks::{self, EventSinks, Origin},
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -34,7 +34,7 @@ pub(super) struct StoreWriter {
     destination: Box<dyn Destination>,
     queue: Arc<Queue>,
     journal: Arc<Journal>,
-    outlets: Outlets,
+    sinks: EventSinks,
     /// The store next to which the journals are.
     store: PathBuf,
     settings: RecorderSettings,
@@ -128,7 +128,7 @@ impl StoreWriter {
             destination,
             queue,
             journal,
-            outlets: Outlets::open(&settings.outlets, origin),
+            sinks: EventSinks::open(&settings.sinks, origin),
             store: settings.location.path(),
             settings: settings.clone(),
             next_retention: Instant::now(),
@@ -155,7 +155,7 @@ impl StoreWriter {
                 self.queue.rest();
             }
         }
-        self.outlets.finish(self.destination.keeps_unposted());
+        self.sinks.finish(self.destination.keeps_unposted());
         self.write(Batch::default(), true);
     }
 
@@ -165,7 +165,7 @@ impl StoreWriter {
             let mut entries: Vec<StoreEntry> =
                 orphan.events.iter().cloned().map(StoreEntry::Rescued).collect();
             if self.destination.keeps_unposted() {
-                let backlog = self.outlets.backlog(&entries, Timestamp(0));
+                let backlog = self.sinks.backlog(&entries, Timestamp(0));
                 entries.extend(backlog);
             }
             match self.destination.keep(&entries) {
@@ -183,7 +183,7 @@ impl StoreWriter {
             return;
         }
         self.next_claim = Instant::now() + CLAIM_INTERVAL;
-        if let Err(error) = self.outlets.claim_posts(&mut *self.destination, now()) {
+        if let Err(error) = self.sinks.claim_posts(&mut *self.destination, now()) {
             self.queue
                 .note_error(format!("what was not posted cannot be read: {error}"));
         }
@@ -196,7 +196,7 @@ impl StoreWriter {
             .filter(|message| matches!(message, QueueMessage::Kept(_)))
             .count() as u64;
         let mut entries: Vec<StoreEntry> = overflow_events(batch.overflow)
-            .chain(self.outlets.losses(now(), is_last))
+            .chain(self.sinks.losses(now(), is_last))
             .chain(self.removed.take_events(is_last))
             .map(|event| self.identify(event))
             .collect();
@@ -226,9 +226,9 @@ impl StoreWriter {
         if is_stored {
             let claimed_until = match is_last {
                 true => Timestamp(0),
-                false => outlets::claim_end(now()),
+                false => sinks::claim_end(now()),
             };
-            let backlog = self.outlets.backlog(&entries, claimed_until);
+            let backlog = self.sinks.backlog(&entries, claimed_until);
             entries.extend(backlog);
         }
         if entries.is_empty() {
@@ -253,7 +253,7 @@ impl StoreWriter {
             Outcome::Dropped { .. } => is_stored = false,
         }
         self.queue.settle(batch.count, batch.ahead, outcome);
-        self.outlets.tell(&entries, is_stored);
+        self.sinks.tell(&entries, is_stored);
         self.events_until_retention = self
             .events_until_retention
             .saturating_sub(events + body_bytes(&entries) / BODY_BYTES);

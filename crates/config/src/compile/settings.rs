@@ -1,4 +1,4 @@
-//! Compilation of the settings outside the policy: the store and its outlets, metrics, body storage, listing of remote
+//! Compilation of the settings outside the policy: the store and its sinks, metrics, body storage, listing of remote
 //! servers.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -19,7 +19,7 @@ const MIN_STORE: u64 = 1 << 20;
 pub(super) fn record(raw: &raw::Record, mistakes: &mut Vec<KeyMistake>) -> RecordSettings {
     let mut faults = SectionFaults::default();
     let path = faults.file("path", &raw.store.path);
-    let outlets = raw.outlets.check(&mut faults);
+    let sinks = raw.sinks.check(&mut faults);
     let retention = raw.store.retention.0.0;
     if retention.is_zero() {
         faults.push(
@@ -36,7 +36,7 @@ pub(super) fn record(raw: &raw::Record, mistakes: &mut Vec<KeyMistake>) -> Recor
     mistakes.extend(faults.map(|(key, message)| KeyMistake::new(section.key(key), message)));
     RecordSettings {
         path,
-        outlets,
+        sinks,
         retention,
         max_size,
     }

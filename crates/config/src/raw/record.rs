@@ -6,7 +6,7 @@ use mcpmon_policy::{
     section_keys,
     written::{SectionKeys, read_section},
 };
-use mcpmon_store::OutletSection;
+use mcpmon_store::SinkSection;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::MapAccess};
 
@@ -31,18 +31,17 @@ pub(crate) struct Record {
     #[serde(flatten)]
     pub(crate) store: Store,
     #[serde(flatten)]
-    pub(crate) outlets: OutletSection,
+    pub(crate) sinks: SinkSection,
 }
 
 impl SectionKeys for Record {
     fn names() -> &'static [&'static str] {
-        static NAMES: LazyLock<Vec<&str>> =
-            LazyLock::new(|| [Store::names(), OutletSection::names()].concat());
+        static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| [Store::names(), SinkSection::names()].concat());
         &NAMES
     }
 
     fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, values: &mut A) -> Result<bool, A::Error> {
-        Ok(self.store.read(key, values)? || self.outlets.read(key, values)?)
+        Ok(self.store.read(key, values)? || self.sinks.read(key, values)?)
     }
 }
 

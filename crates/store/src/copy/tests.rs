@@ -247,11 +247,11 @@ fn alarms_and_journals_come_back_and_an_older_store_is_read() {
 
     let (_directory, mut store) = sample::store();
     let event = StoredEvent::identified("laptop", sample::denied("a"));
-    let outlets = ["webhook", "other"];
+    let sinks = ["webhook", "other"];
     standby.keep(&[StoreEntry::Event(event.clone())]).unwrap();
-    let waiting = outlets.map(|outlet| {
+    let waiting = sinks.map(|sink| {
         StoreEntry::Unposted(UnpostedEvents {
-            outlet,
+            sink,
             waiting: vec![(event.id, event.timestamp)],
             claimed_until: Timestamp(0),
             settled: Vec::new(),
@@ -264,9 +264,9 @@ fn alarms_and_journals_come_back_and_an_older_store_is_read() {
     std::fs::write(elsewhere.path().join(name), line + "\n").unwrap();
     assert_eq!(store.adopt_all(standby.path()).unwrap(), 1);
     let ids = |events: &[StoredEvent]| events.iter().map(|event| event.id).collect::<Vec<_>>();
-    for outlet in outlets {
-        let claimed = store.claim_unposted(outlet, Timestamp(1), 10).unwrap();
-        assert_eq!(ids(&claimed.events), [event.id], "{outlet}");
+    for sink in sinks {
+        let claimed = store.claim_unposted(sink, Timestamp(1), 10).unwrap();
+        assert_eq!(ids(&claimed.events), [event.id], "{sink}");
     }
     let reader = StoreReader::open(store.path()).unwrap();
     let events = reader.events(&Filter::default(), 10).unwrap();

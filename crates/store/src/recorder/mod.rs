@@ -11,7 +11,7 @@ use std::{
 use mcpmon_model::{Action, Event, PinKey, ProcessRef, RepeatedEvents, ServerId};
 
 use super::{
-    Access, BinaryPin, DeclaredServer, Destination, OutletSettings, RetentionLimits, Store, StoreEntry,
+    Access, BinaryPin, DeclaredServer, Destination, RetentionLimits, SinkSettings, Store, StoreEntry,
     StoreError, StoreLocation, StoredEvent,
     journal::Journal,
     queue::{DeferredEvent, Queue, QueueRefusal},
@@ -37,8 +37,8 @@ pub struct RecorderSettings {
     pub retention: Duration,
     /// Size in bytes at which the oldest events are removed.
     pub max_size: u64,
-    /// The outlets besides the store.
-    pub outlets: OutletSettings,
+    /// The sinks besides the store.
+    pub sinks: SinkSettings,
 }
 
 impl RecorderSettings {
@@ -53,7 +53,7 @@ impl RecorderSettings {
             flush_interval: Duration::from_millis(50),
             retention: Duration::from_hours(30 * 24),
             max_size: 1 << 30,
-            outlets: OutletSettings::default(),
+            sinks: SinkSettings::default(),
         }
     }
 

@@ -432,7 +432,7 @@ fn unposted(bench: &Bench) -> u32 {
 fn an_event_is_the_webhooks_until_that_acknowledged_it() {
     let mut bench = Bench::new();
     let (settings, posts) = receiver(vec!["503 Service Unavailable", "204 No Content"]);
-    bench.settings.outlets.webhook = Some(settings);
+    bench.settings.sinks.webhook = Some(settings);
     let recorder = bench.start();
     let mut event = sample::denied("a");
     event.severity = Severity::High;

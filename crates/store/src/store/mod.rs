@@ -21,9 +21,9 @@ use super::{
     definitions::{self, Put},
     forgotten,
     generation::GenerationCounters,
-    held_calls, kills, locks, outlets, pins, recent, row,
+    held_calls, kills, locks, pins, recent, row,
     schema::{self, SchemaError},
-    servers, sessions, skills, watches,
+    servers, sessions, sinks, skills, watches,
 };
 
 /// Cache for pages, KiB: enough for one batch.
@@ -155,7 +155,7 @@ impl Store {
                         StoreEntry::Declare(declared) => servers::declare(transaction, declared)?,
                         StoreEntry::ForgetRunning => servers::forget_running(transaction)?,
                         StoreEntry::Watch(watch) => watches::put(transaction, *watch)?,
-                        StoreEntry::Unposted(unposted) => outlets::keep_unposted(transaction, unposted)?,
+                        StoreEntry::Unposted(unposted) => sinks::keep_unposted(transaction, unposted)?,
                         StoreEntry::PolicyChanged => news = true,
                         StoreEntry::Body(body) => bodies::table::put(transaction, body)?,
                         StoreEntry::ShortenBodies(retention) => {

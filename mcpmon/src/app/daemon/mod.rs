@@ -34,7 +34,7 @@ use mcpmon_policy::{
 };
 use mcpmon_session::{Policies, clock, models::Models};
 use mcpmon_store::{
-    Access, DAEMON_STORE, OpenError, OutletSettings, QueryError, Recorder, RecorderSettings, Sole, SoleError,
+    Access, DAEMON_STORE, OpenError, QueryError, Recorder, RecorderSettings, SinkSettings, Sole, SoleError,
     Span, StoreEntry, StoreError, StoreLocation, WATCH_INTERVAL, metrics::Metrics,
 };
 use tokio::{
@@ -250,9 +250,9 @@ impl Daemon {
         let metrics = Metrics::default();
         let recorder = Recorder::start(RecorderSettings {
             access,
-            outlets: OutletSettings {
+            sinks: SinkSettings {
                 metrics: Some(metrics.clone()),
-                ..record.outlets.clone()
+                ..record.sinks.clone()
             },
             retention: record.retention,
             max_size: record.max_size,
@@ -362,7 +362,7 @@ impl Daemon {
         if loaded
             .settings
             .record
-            .outlets
+            .sinks
             .otlp
             .as_ref()
             .is_some_and(|otlp| otlp.signals.metrics)

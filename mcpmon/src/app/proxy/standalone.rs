@@ -103,7 +103,7 @@ impl Standalone {
         let judged = host_options(options.search, trust, options.socket, options.store);
         let mut record = mcpmon_session::own_settings(&judged, &loaded.settings.record)?;
         let metrics = Metrics::default();
-        record.outlets.metrics = Some(metrics.clone());
+        record.sinks.metrics = Some(metrics.clone());
         let recorder = mcpmon_session::recorder(record).map_err(JudgeError::from)?;
         declare(&recorder, &loaded);
         let policies = Policies::of_one(loaded.clone());

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{
     super::{
-        Outlets, claim_end,
+        EventSinks, claim_end,
         signature::{ID, SIGNATURE, SigningKey, TIMESTAMP},
         webhook::{self, WebhookSettings},
     },
@@ -204,8 +204,8 @@ fn what_a_process_that_ends_could_not_post_is_left_for_the_next_one() {
     assert_eq!(webhook.take_lost(), None);
 }
 
-/// Returns outlets with these names and addresses.
-fn posting<const N: usize>(outlets: [(&'static str, String); N]) -> Outlets {
+/// Returns sinks with these names and addresses.
+fn posting<const N: usize>(sinks: [(&'static str, String); N]) -> EventSinks {
     let start = |(name, url)| {
         let receiver = webhook::receiver(&WebhookSettings {
             url,
@@ -214,18 +214,18 @@ fn posting<const N: usize>(outlets: [(&'static str, String); N]) -> Outlets {
         });
         Box::new(Posting::start(name, Severity::High, receiver).unwrap()) as _
     };
-    Outlets {
-        list: outlets.map(start).into(),
+    EventSinks {
+        list: sinks.map(start).into(),
         told_at: None,
     }
 }
 
 #[test]
-fn an_outlet_whose_backlog_cannot_be_read_stops_no_other() {
+fn a_sink_whose_backlog_cannot_be_read_stops_no_other() {
     let (_directory, mut store) = sample::store();
     let event = event(1, Severity::High);
     let waiting = StoreEntry::Unposted(UnpostedEvents {
-        outlet: "other",
+        sink: "other",
         waiting: vec![(event.id, event.timestamp)],
         claimed_until: Timestamp(0),
         settled: Vec::new(),
@@ -236,10 +236,10 @@ fn an_outlet_whose_backlog_cannot_be_read_stops_no_other() {
         .unwrap();
     let (nothing, _told) = server(Vec::new());
     let (taken, told) = server(vec!["200 OK"]);
-    let mut outlets = posting([("webhook", nothing), ("other", taken)]);
-    outlets.claim_posts(&mut store, now()).unwrap_err();
+    let mut sinks = posting([("webhook", nothing), ("other", taken)]);
+    sinks.claim_posts(&mut store, now()).unwrap_err();
     assert_eq!(received(&told), event);
-    outlets.finish(true);
+    sinks.finish(true);
 }
 
 #[test]
@@ -251,28 +251,28 @@ fn what_one_receiver_acknowledges_is_still_another_ones() {
 
     let (taken, told_first) = server(vec!["200 OK"]);
     let (away, told_second) = server(vec!["503 Service Unavailable"]);
-    let mut outlets = both(taken, away);
-    entries.extend(outlets.backlog(&entries, claim_end(now())));
+    let mut sinks = both(taken, away);
+    entries.extend(sinks.backlog(&entries, claim_end(now())));
     store.keep(&entries).unwrap();
-    outlets.tell(&entries, true);
+    sinks.tell(&entries, true);
     assert_eq!(received(&told_first), event);
     assert_eq!(received(&told_second), event);
-    outlets.finish(true);
-    let settled = outlets.backlog(&[], Timestamp(0));
+    sinks.finish(true);
+    let settled = sinks.backlog(&[], Timestamp(0));
     store.keep(&settled).unwrap();
 
-    // The next process: nothing waits for the first outlet, and the second one gets what it did not accept.
+    // The next process: nothing waits for the first sink, and the second one gets what it did not accept.
     let (nothing, told_first) = server(vec!["200 OK"]);
     let (back, told_second) = server(vec!["200 OK"]);
-    let mut outlets = both(nothing, back);
-    outlets.claim_posts(&mut store, now()).unwrap();
+    let mut sinks = both(nothing, back);
+    sinks.claim_posts(&mut store, now()).unwrap();
     assert_eq!(received(&told_second), event);
-    outlets.finish(true);
-    store.keep(&outlets.backlog(&[], Timestamp(0))).unwrap();
+    sinks.finish(true);
+    store.keep(&sinks.backlog(&[], Timestamp(0))).unwrap();
     told_first.try_recv().unwrap_err();
-    for outlet in ["first", "second"] {
-        let left = store.claim_unposted(outlet, Timestamp(i64::MAX / 2), 10).unwrap();
-        assert_eq!((left.events.len(), left.lost), (0, 0), "{outlet}");
+    for sink in ["first", "second"] {
+        let left = store.claim_unposted(sink, Timestamp(i64::MAX / 2), 10).unwrap();
+        assert_eq!((left.events.len(), left.lost), (0, 0), "{sink}");
     }
 }
 

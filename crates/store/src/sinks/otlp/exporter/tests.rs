@@ -9,12 +9,11 @@ use mcpmon_model::CallOutcome;
 
 use super::*;
 use crate::{
-    Recorder, RecorderSettings,
-    outlets::{
-        OutletSettings,
+    Recorder, RecorderSettings, sample,
+    sinks::{
+        SinkSettings,
         otlp::{OtlpSignals, messages::AnyKind},
     },
-    sample,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -78,7 +77,7 @@ impl Bench {
         let mut settings = RecorderSettings::new(self.directory.path().join("mcpmon.db"));
         // The events of the samples have a fixed date in 2026, whenever the test runs.
         settings.retention = Duration::MAX;
-        settings.outlets = OutletSettings {
+        settings.sinks = SinkSettings {
             otlp: Some(OtlpSettings {
                 endpoint: endpoint.to_owned(),
                 headers_file: None,
@@ -91,7 +90,7 @@ impl Bench {
                 },
             }),
             metrics,
-            ..OutletSettings::default()
+            ..SinkSettings::default()
         };
         let recorder = Recorder::start(settings).unwrap();
         recorder.flush(TIMEOUT).unwrap();

@@ -12,7 +12,7 @@ use mcpmon_model::Timestamp;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-const OUTLET: &str = "otlp";
+const SINK: &str = "otlp";
 
 /// Takes the lock next to the store at `path`. Returns `None` if another process has it.
 pub(super) fn lock(path: &Path) -> io::Result<Option<Flock<File>>> {
@@ -36,16 +36,16 @@ pub(super) fn lock(path: &Path) -> io::Result<Option<Flock<File>>> {
 pub(super) fn read(connection: &Connection, since: Timestamp) -> rusqlite::Result<i64> {
     let known = connection
         .prepare_cached("SELECT seq FROM exports WHERE outlet = ?1")?
-        .query_row([OUTLET], |row| row.get(0))
+        .query_row([SINK], |row| row.get(0))
         .optional()?;
     if let Some(position) = known {
         return Ok(position);
     }
     connection.execute(
         "INSERT INTO exports (outlet, seq) SELECT ?1, coalesce(max(seq), 0) FROM events WHERE timestamp < ?2",
-        params![OUTLET, since.0],
+        params![SINK, since.0],
     )?;
-    connection.query_row("SELECT seq FROM exports WHERE outlet = ?1", [OUTLET], |row| {
+    connection.query_row("SELECT seq FROM exports WHERE outlet = ?1", [SINK], |row| {
         row.get(0)
     })
 }
@@ -54,7 +54,7 @@ pub(super) fn read(connection: &Connection, since: Timestamp) -> rusqlite::Resul
 pub(super) fn advance(connection: &Connection, from: i64, to: i64) -> rusqlite::Result<()> {
     connection
         .prepare_cached("UPDATE exports SET seq = ?3 WHERE outlet = ?1 AND seq = ?2")?
-        .execute(params![OUTLET, from, to])?;
+        .execute(params![SINK, from, to])?;
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use mcpmon_policy::{
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
 use super::{
-    EventFormat, Outlet, OutletKeys, SectionFaults, StoreEntry, StoredEvent, Surroundings, events, line,
+    EventFormat, EventSink, SectionFaults, SinkKeys, StoreEntry, StoredEvent, Surroundings, events, line,
 };
 
 /// Most rotated files that are kept.
@@ -54,7 +54,7 @@ pub struct JsonlSettings {
     pub keep: u32,
 }
 
-impl OutletKeys for JsonlKeys {
+impl SinkKeys for JsonlKeys {
     type Settings = JsonlSettings;
 
     fn check(&self, faults: &mut SectionFaults) -> Option<JsonlSettings> {
@@ -86,7 +86,7 @@ impl OutletKeys for JsonlKeys {
         })
     }
 
-    fn start(settings: &JsonlSettings, _: &Surroundings<'_>) -> Option<Box<dyn Outlet>> {
+    fn start(settings: &JsonlSettings, _: &Surroundings<'_>) -> Option<Box<dyn EventSink>> {
         Some(Box::new(JsonLines::new(settings.clone())))
     }
 }
@@ -231,7 +231,7 @@ fn give(file: &File, kept: &Metadata) {
     }
 }
 
-impl Outlet for JsonLines {
+impl EventSink for JsonLines {
     fn name(&self) -> &'static str {
         "jsonl file"
     }

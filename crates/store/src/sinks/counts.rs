@@ -1,9 +1,9 @@
-//! The outlet that counts events for the metrics.
+//! The sink that counts events for the metrics.
 
-use super::{Outlet, StoreEntry, events};
+use super::{EventSink, StoreEntry, events};
 use crate::metrics::Metrics;
 
-impl Outlet for Metrics {
+impl EventSink for Metrics {
     fn name(&self) -> &'static str {
         "metrics"
     }

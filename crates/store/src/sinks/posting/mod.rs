@@ -1,6 +1,6 @@
 //! Posting of events, one by one, from a thread of its own, so that recording never waits. Queue, attempts, backlog and
 //! losses are the same for every receiver; a receiver only posts one event. The backlog in the store is kept under the
-//! outlet's name.
+//! sink's name.
 
 use std::{
     collections::VecDeque,
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::{
     super::{ClaimedPosts, UnpostedEvents, writer::now},
-    EventFormat, Outlet, StoreEntry, StoredEvent, events, line,
+    EventFormat, EventSink, StoreEntry, StoredEvent, events, line,
 };
 
 /// Most events that wait.
@@ -46,7 +46,7 @@ pub(super) struct PostFailure {
     pub(super) cause: String,
 }
 
-/// The outlet.
+/// The sink.
 #[derive(Debug)]
 pub(super) struct Posting {
     name: &'static str,
@@ -177,7 +177,7 @@ impl Posting {
     }
 }
 
-impl Outlet for Posting {
+impl EventSink for Posting {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -193,7 +193,7 @@ impl Outlet for Posting {
         waiting.extend(wanted.map(|event| (event.id, event.timestamp)));
         let is_needed = !waiting.is_empty() || !settled.is_empty();
         is_needed.then_some(StoreEntry::Unposted(UnpostedEvents {
-            outlet: self.name,
+            sink: self.name,
             waiting,
             claimed_until,
             settled,

@@ -1,26 +1,26 @@
-//! Keys of the outlets in the section `record` of a configuration. Each outlet declares its own keys, with their
+//! Keys of the sinks in the section `record` of a configuration. Each sink declares its own keys, with their
 //! documentation, next to its code.
 
 use std::path::PathBuf;
 
 use mcpmon_policy::written::{HttpUrl, SectionKeys};
 
-use super::{Origin, Outlet};
+use super::{EventSink, Origin};
 use crate::metrics::Metrics;
 
-/// The keys of one outlet.
-pub(super) trait OutletKeys: SectionKeys {
+/// The keys of one sink.
+pub(super) trait SinkKeys: SectionKeys {
     /// The settings that the keys make.
     type Settings;
 
-    /// Returns the settings. Returns `None` if the outlet is off; mistakes are reported nevertheless.
+    /// Returns the settings. Returns `None` if the sink is off; mistakes are reported nevertheless.
     fn check(&self, faults: &mut SectionFaults) -> Option<Self::Settings>;
 
-    /// Starts the outlet. Returns `None` if it cannot accept anything.
-    fn start(settings: &Self::Settings, surroundings: &Surroundings<'_>) -> Option<Box<dyn Outlet>>;
+    /// Starts the sink. Returns `None` if it cannot accept anything.
+    fn start(settings: &Self::Settings, surroundings: &Surroundings<'_>) -> Option<Box<dyn EventSink>>;
 }
 
-/// The parts of the process that an outlet may use.
+/// The parts of the process that a sink may use.
 #[derive(Debug)]
 pub(super) struct Surroundings<'a> {
     /// The store of the process, if it has one.

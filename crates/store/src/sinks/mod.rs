@@ -1,7 +1,7 @@
-//! Outlets: destinations of events besides the store, such as a file of JSON lines and a webhook. None of them can
+//! EventSinks: destinations of events besides the store, such as a file of JSON lines and a webhook. None of them can
 //! delay the store.
 //!
-//! A new outlet is a file in this folder, with its keys and their documentation, and a line in the table.
+//! A new sink is a file in this folder, with its keys and their documentation, and a line in the table.
 
 mod counts;
 mod jsonl;
@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use self::keys::{OutletKeys, Surroundings};
+use self::keys::{SinkKeys, Surroundings};
 pub(crate) use self::otlp::Origin;
 pub(super) use self::unposted::{claim as claim_unposted, claim_end, keep as keep_unposted};
 pub use self::{
@@ -35,16 +35,16 @@ use super::{
     ClaimedPosts, Destination, StoreEntry, StoreError, StoredEvent, UnpostedEvents, metrics::Metrics,
 };
 
-/// Declares every configurable outlet once: its name, the type of its keys, and the type of its settings.
-macro_rules! outlets {
+/// Declares every configurable sink once: its name, the type of its keys, and the type of its settings.
+macro_rules! sinks {
     ($($(#[$doc:meta])* $name:ident: $keys:ty => $settings:ty,)*) => {
-        /// The keys of all outlets.
+        /// The keys of all sinks.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-        pub struct OutletSection {
+        pub struct SinkSection {
             $(#[serde(flatten)] $name: $keys,)*
         }
 
-        impl SectionKeys for OutletSection {
+        impl SectionKeys for SinkSection {
             fn names() -> &'static [&'static str] {
                 static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| [$(<$keys>::names()),*].concat());
                 &NAMES
@@ -55,28 +55,28 @@ macro_rules! outlets {
             }
         }
 
-        impl OutletSection {
-            /// Returns the settings of the configured outlets.
+        impl SinkSection {
+            /// Returns the settings of the configured sinks.
             #[must_use]
-            pub fn check(&self, faults: &mut SectionFaults) -> OutletSettings {
-                OutletSettings {
+            pub fn check(&self, faults: &mut SectionFaults) -> SinkSettings {
+                SinkSettings {
                     $($name: self.$name.check(faults),)*
                     metrics: None,
                 }
             }
         }
 
-        /// The settings of the outlets.
+        /// The settings of the sinks.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct OutletSettings {
+        pub struct SinkSettings {
             $($(#[$doc])* pub $name: Option<$settings>,)*
             /// The metrics that count every event.
             pub metrics: Option<Metrics>,
         }
 
-        impl OutletSettings {
-            /// Starts the outlets of the table.
-            fn start(&self, surroundings: &Surroundings<'_>) -> impl Iterator<Item = Box<dyn Outlet>> {
+        impl SinkSettings {
+            /// Starts the sinks of the table.
+            fn start(&self, surroundings: &Surroundings<'_>) -> impl Iterator<Item = Box<dyn EventSink>> {
                 let started = [$(self.$name.as_ref().and_then(|settings| <$keys>::start(settings, surroundings))),*];
                 started.into_iter().flatten()
             }
@@ -84,7 +84,7 @@ macro_rules! outlets {
     };
 }
 
-outlets! {
+sinks! {
     /// The file that every event is appended to.
     jsonl: jsonl::JsonlKeys => JsonlSettings,
     /// The collector that events and metrics are exported to, by the process that has the store.
@@ -105,16 +105,16 @@ pub enum EventFormat {
 }
 
 /// A destination of events besides the store.
-trait Outlet: fmt::Debug + Send {
+trait EventSink: fmt::Debug + Send {
     /// Returns its name in reports of losses.
     fn name(&self) -> &'static str;
 
-    /// Receives recorded entries; `is_stored` is true if the store has them, and the backlog that this outlet
+    /// Receives recorded entries; `is_stored` is true if the store has them, and the backlog that this sink
     /// requested. Must not block.
     fn tell(&mut self, entries: &[StoreEntry], is_stored: bool);
 
     /// Returns entries to be stored together with `entries`. From `claimed_until` on, other processes can claim the
-    /// backlog for an outlet of the same name.
+    /// backlog for a sink of the same name.
     fn backlog(&mut self, _entries: &[StoreEntry], _claimed_until: Timestamp) -> Option<StoreEntry> {
         None
     }
@@ -142,10 +142,10 @@ trait Outlet: fmt::Debug + Send {
     fn finish(&mut self, _is_stored: bool) {}
 }
 
-/// The outlets of one writer.
+/// The sinks of one writer.
 #[derive(Debug)]
-pub(super) struct Outlets {
-    list: Vec<Box<dyn Outlet>>,
+pub(super) struct EventSinks {
+    list: Vec<Box<dyn EventSink>>,
     /// The time of the last report of losses.
     told_at: Option<Timestamp>,
 }
@@ -153,9 +153,9 @@ pub(super) struct Outlets {
 /// Nanoseconds between two reports of losses.
 const LOSSES_APART: i64 = 60 * 1_000_000_000;
 
-impl Outlets {
-    /// Opens the outlets of a writer; `origin` is its store, if it has one.
-    pub(super) fn open(settings: &OutletSettings, origin: Option<Origin>) -> Self {
+impl EventSinks {
+    /// Opens the sinks of a writer; `origin` is its store, if it has one.
+    pub(super) fn open(settings: &SinkSettings, origin: Option<Origin>) -> Self {
         let surroundings = Surroundings {
             origin,
             metrics: settings.metrics.as_ref(),
@@ -167,26 +167,26 @@ impl Outlets {
         }
     }
 
-    /// Passes recorded entries to every outlet; `is_stored` is true if the store has what they have to export later.
+    /// Passes recorded entries to every sink; `is_stored` is true if the store has what they have to export later.
     pub(super) fn tell(&mut self, entries: &[StoreEntry], is_stored: bool) {
         self.list
             .iter_mut()
-            .for_each(|outlet| outlet.tell(entries, is_stored));
+            .for_each(|sink| sink.tell(entries, is_stored));
     }
 
-    /// Returns the entries that the outlets want to be stored together with `entries`.
+    /// Returns the entries that the sinks want to be stored together with `entries`.
     pub(super) fn backlog(&mut self, entries: &[StoreEntry], claimed_until: Timestamp) -> Vec<StoreEntry> {
         let kept = self
             .list
             .iter_mut()
-            .filter_map(|outlet| outlet.backlog(entries, claimed_until));
+            .filter_map(|sink| sink.backlog(entries, claimed_until));
         kept.collect()
     }
 
-    /// Renews the claims of each outlet with a backlog, and has it post the events that no living process is posting.
+    /// Renews the claims of each sink with a backlog, and has it post the events that no living process is posting.
     ///
     /// # Errors
-    /// Returns the first error of a backlog that cannot be read or written; the claims of the other outlets are
+    /// Returns the first error of a backlog that cannot be read or written; the claims of the other sinks are
     /// renewed.
     pub(super) fn claim_posts(
         &mut self,
@@ -196,17 +196,17 @@ impl Outlets {
         let claimed = self
             .list
             .iter_mut()
-            .map(|outlet| claim_for(&mut **outlet, destination, now));
+            .map(|sink| claim_for(&mut **sink, destination, now));
         claimed.fold(Ok(()), Result::and)
     }
 
-    /// Waits a moment for the outlets to take the last events.
+    /// Waits a moment for the sinks to take the last events.
     pub(super) fn finish(&mut self, is_stored: bool) {
-        self.list.iter_mut().for_each(|outlet| outlet.finish(is_stored));
+        self.list.iter_mut().for_each(|sink| sink.finish(is_stored));
     }
 
-    /// Returns the losses of the outlets since the last call, at most once a minute: a loss is reported by an event,
-    /// which the outlet loses as well.
+    /// Returns the losses of the sinks since the last call, at most once a minute: a loss is reported by an event,
+    /// which the sink loses as well.
     pub(super) fn losses(&mut self, now: Timestamp, is_last: bool) -> Vec<Event> {
         let is_soon = self
             .told_at
@@ -217,9 +217,9 @@ impl Outlets {
         let losses: Vec<Event> = self
             .list
             .iter_mut()
-            .filter_map(|outlet| {
-                let (count, cause) = outlet.take_lost()?;
-                Some(lost_at(outlet.name(), count, cause, now))
+            .filter_map(|sink| {
+                let (count, cause) = sink.take_lost()?;
+                Some(lost_at(sink.name(), count, cause, now))
             })
             .collect();
         if !losses.is_empty() {
@@ -230,25 +230,25 @@ impl Outlets {
 }
 
 fn claim_for(
-    outlet: &mut dyn Outlet,
+    sink: &mut dyn EventSink,
     destination: &mut dyn Destination,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let Some(room) = outlet.room() else {
+    let Some(room) = sink.room() else {
         return Ok(());
     };
-    let waiting = outlet.waiting();
+    let waiting = sink.waiting();
     if !waiting.is_empty() {
         destination.keep(&[StoreEntry::Unposted(UnpostedEvents {
-            outlet: outlet.name(),
+            sink: sink.name(),
             waiting,
             claimed_until: claim_end(now),
             settled: Vec::new(),
         })])?;
     }
     // Half of the capacity is left for new events.
-    let claimed = destination.claim_unposted(outlet.name(), now, room / 2)?;
-    outlet.post_again(&claimed);
+    let claimed = destination.claim_unposted(sink.name(), now, room / 2)?;
+    sink.post_again(&claimed);
     Ok(())
 }
 

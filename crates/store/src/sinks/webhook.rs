@@ -7,12 +7,12 @@ use mcpmon_policy::{section_keys, written::Level};
 
 use super::{
     super::{bodies, writer::now},
-    Outlet, OutletKeys, SectionFaults, Surroundings,
+    EventSink, SectionFaults, SinkKeys, Surroundings,
     posting::{Post, PostFailure, Posting, Receiver},
     signature::{ID, SIGNATURE, SigningKey, TIMESTAMP},
 };
 
-/// The name of its outlet.
+/// The name of its sink.
 pub(super) const NAME: &str = "webhook";
 /// Time limit for one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ pub struct WebhookSettings {
     pub min_severity: Severity,
 }
 
-impl OutletKeys for WebhookKeys {
+impl SinkKeys for WebhookKeys {
     type Settings = WebhookSettings;
 
     fn check(&self, faults: &mut SectionFaults) -> Option<WebhookSettings> {
@@ -62,7 +62,7 @@ impl OutletKeys for WebhookKeys {
         })
     }
 
-    fn start(settings: &WebhookSettings, _: &Surroundings<'_>) -> Option<Box<dyn Outlet>> {
+    fn start(settings: &WebhookSettings, _: &Surroundings<'_>) -> Option<Box<dyn EventSink>> {
         match start(settings) {
             Ok(posting) => Some(Box::new(posting)),
             Err(error) => {

@@ -26,7 +26,7 @@ use self::{
     exporter::Exporter,
     sender::{Sender, SenderError},
 };
-use super::{Outlet, OutletKeys, SectionFaults, StoreEntry, Surroundings, events};
+use super::{EventSink, SectionFaults, SinkKeys, StoreEntry, Surroundings, events};
 use crate::metrics::Metrics;
 
 /// The longest time for the last events when the process ends.
@@ -88,7 +88,7 @@ pub struct OtlpSignals {
     pub metrics: bool,
 }
 
-impl OutletKeys for OtlpKeys {
+impl SinkKeys for OtlpKeys {
     type Settings = OtlpSettings;
 
     fn check(&self, faults: &mut SectionFaults) -> Option<OtlpSettings> {
@@ -133,14 +133,14 @@ impl OutletKeys for OtlpKeys {
         })
     }
 
-    fn start(settings: &OtlpSettings, surroundings: &Surroundings<'_>) -> Option<Box<dyn Outlet>> {
+    fn start(settings: &OtlpSettings, surroundings: &Surroundings<'_>) -> Option<Box<dyn EventSink>> {
         let origin = surroundings.origin.clone()?;
-        let outlet = Otlp::start(settings, surroundings.metrics.cloned(), origin);
-        Some(Box::new(outlet))
+        let sink = Otlp::start(settings, surroundings.metrics.cloned(), origin);
+        Some(Box::new(sink))
     }
 }
 
-/// The outlet.
+/// The sink.
 #[derive(Debug)]
 pub(super) struct Otlp {
     shared: Arc<Shared>,
@@ -196,7 +196,7 @@ enum StartError {
     Thread(#[from] io::Error),
 }
 
-impl Outlet for Otlp {
+impl EventSink for Otlp {
     fn name(&self) -> &'static str {
         "otlp"
     }

@@ -256,7 +256,7 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt as _};
 
     use super::*;
-    use crate::outlets::otlp::messages::PartialSuccess;
+    use crate::sinks::otlp::messages::PartialSuccess;
 
     #[test]
     fn what_may_be_taken_later_is_told_from_what_is_refused() {

@@ -1,24 +1,24 @@
-//! Backlogs: events that the receiver of an outlet has not acknowledged. They are in the store, separately for each
-//! outlet, and are posted by the process that claims them. A claim expires after its process has died.
+//! Backlogs: events that the receiver of a sink has not acknowledged. They are in the store, separately for each
+//! sink, and are posted by the process that claims them. A claim expires after its process has died.
 //!
-//! The backlog of the webhook has a table of its own, because wrappers of a version without other outlets write to it.
+//! The backlog of the webhook has a table of its own, because wrappers of a version without other sinks write to it.
 
 use mcpmon_model::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::super::{ClaimedPosts, UnpostedEvents, row};
 
-/// Most unclaimed events of an outlet; the newest are kept.
+/// Most unclaimed events of a sink; the newest are kept.
 const MAX_UNCLAIMED: u32 = 10_000;
 /// Nanoseconds until a claim expires.
 const CLAIM: i64 = 180 * 1_000_000_000;
-/// The rows of the outlet `?1` that are unclaimed at the time `?2`. A claim that ends later than a new one would was
+/// The rows of the sink `?1` that are unclaimed at the time `?2`. A claim that ends later than a new one would was
 /// made by a wrong clock, and does not count.
 const UNCLAIMED: &str = "outlet = ?1 AND (claimed_until <= ?2 OR claimed_until > ?2 + ?3)";
 
-/// Returns the table with the backlog of an outlet.
-fn table(outlet: &str) -> &'static str {
-    match outlet {
+/// Returns the table with the backlog of a sink.
+fn table(sink: &str) -> &'static str {
+    match sink {
         super::webhook::NAME => "unposted",
         _ => "unposted_elsewhere",
     }
@@ -34,41 +34,41 @@ pub(crate) fn keep(connection: &Connection, unposted: &UnpostedEvents) -> rusqli
     let mut upsert = connection.prepare_cached(&format!(
         "INSERT INTO {} (outlet, event_id, timestamp, claimed_until) VALUES (?1, ?2, ?3, ?4) \
              ON CONFLICT DO UPDATE SET claimed_until = excluded.claimed_until",
-        table(unposted.outlet)
+        table(unposted.sink)
     ))?;
     for (id, at) in &unposted.waiting {
         let (id, until) = (id.to_string(), unposted.claimed_until.0);
-        upsert.execute(params![unposted.outlet, id, at.0, until])?;
+        upsert.execute(params![unposted.sink, id, at.0, until])?;
     }
     for id in &unposted.settled {
-        forget(connection, unposted.outlet, &id.to_string())?;
+        forget(connection, unposted.sink, &id.to_string())?;
     }
     Ok(())
 }
 
-fn forget(connection: &Connection, outlet: &str, id: &str) -> rusqlite::Result<usize> {
+fn forget(connection: &Connection, sink: &str, id: &str) -> rusqlite::Result<usize> {
     connection
         .prepare_cached(&format!(
             "DELETE FROM {} WHERE outlet = ?1 AND event_id = ?2",
-            table(outlet)
+            table(sink)
         ))?
-        .execute([outlet, id])
+        .execute([sink, id])
 }
 
-/// Claims the oldest unclaimed events of an outlet, at most `max`. An event that retention removed is not posted.
+/// Claims the oldest unclaimed events of a sink, at most `max`. An event that retention removed is not posted.
 pub(crate) fn claim(
     connection: &Connection,
-    outlet: &str,
+    sink: &str,
     now: Timestamp,
     max: usize,
 ) -> rusqlite::Result<ClaimedPosts> {
-    let table = table(outlet);
+    let table = table(sink);
     let removed = connection
         .prepare_cached(&format!(
             "DELETE FROM {table} WHERE outlet = ?1 AND event_id IN (SELECT event_id FROM {table} WHERE {UNCLAIMED} \
                  ORDER BY timestamp DESC, event_id DESC LIMIT -1 OFFSET ?4)"
         ))?
-        .execute(params![outlet, now.0, CLAIM, MAX_UNCLAIMED])?;
+        .execute(params![sink, now.0, CLAIM, MAX_UNCLAIMED])?;
     let mut claimed = ClaimedPosts {
         lost: removed as u64,
         ..ClaimedPosts::default()
@@ -78,7 +78,7 @@ pub(crate) fn claim(
             "SELECT event_id, timestamp FROM {table} WHERE {UNCLAIMED} ORDER BY timestamp, event_id LIMIT ?4"
         ))?
         .query_map(
-            params![outlet, now.0, CLAIM, i64::try_from(max).unwrap_or(i64::MAX)],
+            params![sink, now.0, CLAIM, i64::try_from(max).unwrap_or(i64::MAX)],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )?
         .collect::<rusqlite::Result<_>>()?;
@@ -94,10 +94,10 @@ pub(crate) fn claim(
                 .prepare_cached(&format!(
                     "UPDATE {table} SET claimed_until = ?3 WHERE outlet = ?1 AND event_id = ?2"
                 ))?
-                .execute(params![outlet, id, claim_end(now).0])?;
+                .execute(params![sink, id, claim_end(now).0])?;
             claimed.events.push(event);
         } else {
-            forget(connection, outlet, &id)?;
+            forget(connection, sink, &id)?;
             claimed.lost += 1;
         }
     }
@@ -118,13 +118,13 @@ mod tests {
     }
 
     fn waiting_for(
-        outlet: &'static str,
+        sink: &'static str,
         ids: impl IntoIterator<Item = u128>,
         claimed_until: Timestamp,
     ) -> StoreEntry {
         let at = sample::denied("files").timestamp;
         StoreEntry::Unposted(UnpostedEvents {
-            outlet,
+            sink,
             waiting: ids.into_iter().map(|id| (Uuid::from_u128(id), at)).collect(),
             claimed_until,
             settled: Vec::new(),
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(claimed(&mut store, claim_end(NOW)), (vec![1, 2], 0), "it died");
         assert_eq!(claimed(&mut store, claim_end(NOW)), (vec![], 0), "claimed again");
         let settled = StoreEntry::Unposted(UnpostedEvents {
-            outlet: "webhook",
+            sink: "webhook",
             waiting: Vec::new(),
             claimed_until: NOW,
             settled: vec![Uuid::from_u128(1)],
@@ -165,31 +165,31 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_an_outlet_is_no_others() {
+    fn what_waits_for_a_sink_is_no_others() {
         let (_directory, mut store) = sample::store();
-        let outlets = ["webhook", "first", "second"];
+        let sinks = ["webhook", "first", "second"];
         store.keep(&[event(1), event(2)]).unwrap();
-        for outlet in outlets {
+        for sink in sinks {
             for until in [NOW, Timestamp(0)] {
-                store.keep(&[waiting_for(outlet, [1, 2], until)]).unwrap();
+                store.keep(&[waiting_for(sink, [1, 2], until)]).unwrap();
             }
         }
-        for outlet in outlets {
-            let claimed = store.claim_unposted(outlet, NOW, 1).unwrap();
+        for sink in sinks {
+            let claimed = store.claim_unposted(sink, NOW, 1).unwrap();
             let ids: Vec<u128> = claimed.events.iter().map(|event| event.id.as_u128()).collect();
-            assert_eq!((ids, claimed.lost), (vec![1], 0), "{outlet}");
+            assert_eq!((ids, claimed.lost), (vec![1], 0), "{sink}");
             let settled = StoreEntry::Unposted(UnpostedEvents {
-                outlet,
+                sink,
                 waiting: Vec::new(),
                 claimed_until: NOW,
                 settled: vec![Uuid::from_u128(1)],
             });
             store.keep(&[settled]).unwrap();
         }
-        for outlet in outlets {
-            let claimed = store.claim_unposted(outlet, NOW, 10).unwrap();
+        for sink in sinks {
+            let claimed = store.claim_unposted(sink, NOW, 10).unwrap();
             let ids: Vec<u128> = claimed.events.iter().map(|event| event.id.as_u128()).collect();
-            assert_eq!((ids, claimed.lost), (vec![2], 0), "{outlet}");
+            assert_eq!((ids, claimed.lost), (vec![2], 0), "{sink}");
         }
     }
 
