@@ -22,7 +22,7 @@ static LISTS_ARE_FRESH: AtomicBool = AtomicBool::new(false);
 /// One apt at a time, because a second one fails.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs a command in which apt changes the machine, after any other one.
+/// Runs a command of apt, after any other one.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     shell::run(command)

@@ -104,14 +104,17 @@ pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Does two things at the same time, and returns what both say: each failure is reported.
+/// Does two things at the same time, and returns what both say: each failure is reported, and printed at once, because
+/// the other may go on for minutes.
 pub(crate) fn both(
     one: impl FnOnce() -> Result<()>,
     other: impl FnOnce() -> Result<()> + Send,
 ) -> Result<()> {
+    let tell =
+        |error: &anyhow::Error| say(format_args!("=== failed; what runs beside it goes on: {error:#}"));
     thread::scope(|scope| {
-        let other = scope.spawn(other);
-        match (one(), join(other)) {
+        let other = scope.spawn(|| other().inspect_err(tell));
+        match (one().inspect_err(tell), join(other)) {
             (Err(one), Err(other)) => Err(one.context(format!("{other:#}; and also"))),
             (one, other) => one.and(other),
         }

@@ -60,7 +60,7 @@ impl UnpackedPackage {
                 fs::remove_dir_all(&partial)?;
             }
             fs::create_dir_all(&partial)?;
-            shell::run(
+            packages::run(
                 shell::command("apt-get")
                     .args(["download", "--quiet", name])
                     .current_dir(&partial),
