@@ -60,12 +60,14 @@ pub(super) fn explaining(rule: &str) -> String {
     command(&["policy", "explain", rule])
 }
 
-/// Returns the command that accepts the findings of these `rules` in the `tool` of a server, or in something that is no
-/// tool if that is empty; if no command can, returns what to do instead. `all` is the rule that acts on all these
-/// findings; the command names it if the rules are too many.
+/// Returns the remedy for a finding that is harmless: the command that accepts findings of these `rules` in the `tool` of
+/// a server. An empty `tool` stands for everything of the server that is no tool. If the rules are none or too many, the
+/// command names `all` instead, the rule of the engine that acts on every such finding.
 ///
-/// A server names its tools, so a command contains no name that it would make a pattern of.
-pub(super) fn accepting<'r>(
+/// Names in a suppression are patterns, and a server chooses the names of its tools: the entry of a tool called `*` would
+/// cover every tool. `policy accept` refuses such a name, so the remedy is then to write the entry by hand; the same holds
+/// for a name that is too long to type, or that cannot be shown.
+pub(super) fn acceptance_remedy<'r>(
     rules: impl IntoIterator<Item = &'r str>,
     all: &'r str,
     server: &str,
@@ -121,7 +123,10 @@ mod tests {
     fn what_is_found_is_accepted_by_a_command(rules: usize, tool: &str, expected: &str) {
         let rules: Vec<String> = (0..rules).map(|number| format!("r{number}")).collect();
         let named = rules.iter().map(String::as_str);
-        assert_eq!(accepting(named, "output_poisoning", "files", tool), expected);
+        assert_eq!(
+            acceptance_remedy(named, "output_poisoning", "files", tool),
+            expected
+        );
     }
 
     #[test_case("files", "*"; "every tool")]
@@ -134,7 +139,7 @@ mod tests {
     #[test_case("files", &"a".repeat(MAX_TYPED + 1); "what is too long")]
     #[test_case("*", "read"; "every server")]
     fn a_name_that_would_be_a_pattern_is_in_no_command(server: &str, tool: &str) {
-        let remedy = accepting(["r0"], "output_poisoning", server, tool);
+        let remedy = acceptance_remedy(["r0"], "output_poisoning", server, tool);
         assert!(
             !remedy.contains("mcpmon") && remedy.contains("by hand"),
             "{remedy}"

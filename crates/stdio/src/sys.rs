@@ -29,8 +29,9 @@ use nix::{
 
 use super::domain::Domain;
 
-/// The smallest alignment of segments. Where pages are larger, a segment starts a page as well.
-const PAGE: u64 = 4096;
+/// The page size of x86_64, and the smallest one of aarch64. Where pages are larger, the kernel refuses an address within
+/// one, and keeps the pages of that segment.
+const MIN_PAGE_BYTES: u64 = 4096;
 /// Usual number of segments of a program with a few libraries.
 const SEGMENTS: usize = 32;
 /// Stack size, bytes: many times what a few system calls need.
@@ -94,7 +95,7 @@ unsafe extern "C" fn note_object(
         |header: &&libc::Elf64_Phdr| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0;
     segments.extend(headers.iter().filter(from_file).map(|header| {
         let start = object.dlpi_addr + header.p_vaddr;
-        let into_page = start % PAGE;
+        let into_page = start % MIN_PAGE_BYTES;
         let length = usize::try_from(header.p_memsz + into_page).unwrap_or_default();
         ((start - into_page) as usize, length)
     }));

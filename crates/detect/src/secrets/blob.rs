@@ -57,9 +57,10 @@ const LINE: usize = 40;
 const SIGNED_BITS: [(usize, f64); 3] = [(500, 5.9), (200, 5.6), (0, 5.3)];
 /// Fewest different signs of such a run.
 const SIGNS: usize = 8;
-/// Fewest letters of a word in a row, and the divisor of the part of a run that may consist of words.
-const WORD: usize = 5;
-const WORDY: usize = 10;
+/// Fewest lower-case letters in a row that are taken for a word; letters of both cases must be more than twice as many.
+const MIN_WORD_LETTERS: usize = 5;
+/// A run is not random if its words have more than one in so many of its characters.
+const MAX_WORD_PART: usize = 10;
 
 /// The prefix of an encrypted value within a file, as sops writes it.
 const ENCRYPTED: &str = "ENC[";
@@ -110,12 +111,18 @@ fn is_signed_random(sample: &[u8]) -> bool {
         .filter(|pair| pair[1] == pair[0].wrapping_add(1))
         .count();
     let words = sample.split(|byte| !byte.is_ascii_alphabetic());
-    let worded: usize = words.map(<[u8]>::len).filter(|length| *length > 2 * WORD).sum();
+    let worded: usize = words
+        .map(<[u8]>::len)
+        .filter(|length| *length > 2 * MIN_WORD_LETTERS)
+        .sum();
     let lower = sample.split(|byte| !byte.is_ascii_lowercase());
-    let spoken: usize = lower.map(<[u8]>::len).filter(|length| *length >= WORD).sum();
+    let spoken: usize = lower
+        .map(<[u8]>::len)
+        .filter(|length| *length >= MIN_WORD_LETTERS)
+        .sum();
     changes * 20 >= sample.len() * 11
         && steps * 5 <= sample.len()
-        && (worded + spoken) * WORDY <= sample.len()
+        && (worded + spoken) * MAX_WORD_PART <= sample.len()
 }
 
 /// Returns the runs of more than [`RANDOM`] printable characters without a space.

@@ -5,7 +5,7 @@ use mcpmon_model::{InspectionSubject, ServerId, Timestamp};
 use mcpmon_policy::{Mode, OnSecret, Policy};
 
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
-use crate::wording::{accepting, command, shown};
+use crate::wording::{acceptance_remedy, command, shown};
 
 /// Its name, which suppressions use.
 pub(crate) const RULE: &str = "argument_inspection";
@@ -126,7 +126,7 @@ impl<'a> InspectedText<'a> {
                 ObjectionEffect::Block => {
                     let rules = alarming.iter().flat_map(|secret| &secret.finding.rules);
                     let rules = rules.map(String::as_str);
-                    accepting(rules, self.rule(), self.server.as_str(), self.name)
+                    acceptance_remedy(rules, self.rule(), self.server.as_str(), self.name)
                 }
                 ObjectionEffect::Audit | ObjectionEffect::Ask => {
                     command(&["detections", "--server", self.server.as_str()])

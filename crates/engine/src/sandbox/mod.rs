@@ -63,7 +63,8 @@ const DEVICES: [&str; 5] = [
 const SHARED_MEMORY: &str = "/dev/shm";
 /// Entries of the root directory that are not granted as a whole.
 const NOT_WHOLE: [&str; 5] = ["dev", "home", "root", "Users", "tmp"];
-/// Processes. Grants could not tell them apart; Landlock keeps their secrets from processes in other domains anyway.
+/// The directory with the processes, granted as a whole: its entries come and go. The kernel refuses memory, environment
+/// and descriptors of a process to one that may not trace it, and Landlock lets no process trace one outside its domain.
 const PROCESSES: &str = "/proc";
 /// Directories that contain homes.
 const HOMES: [&str; 3] = ["/home", "/root", "/Users"];

@@ -6,7 +6,7 @@ use mcpmon_policy::{OnDetection, OnOutput, Policy};
 use super::tell::Teller;
 use crate::{
     rules::{ARGUMENT_INSPECTION, Objection, ObjectionEffect},
-    wording::{accepting, command, shown},
+    wording::{acceptance_remedy, command, shown},
 };
 pub(super) use mcpmon_detect::scan::MAX_REPORTED;
 
@@ -49,7 +49,7 @@ pub(super) fn sieve(
                     .iter()
                     .filter(|finding| effect(subject, finding, policy) == ObjectionEffect::Block);
                 let rules = acting.flat_map(|finding| &finding.rules).map(String::as_str);
-                accepting(rules, rule(subject), server.as_str(), name)
+                acceptance_remedy(rules, rule(subject), server.as_str(), name)
             }
             ObjectionEffect::Audit | ObjectionEffect::Ask => {
                 command(&["detections", "--server", server.as_str()])

@@ -166,7 +166,8 @@ const INSTALLATION_RECORDS: [&str; 7] = [
     "uv_build.json",
     "uv_cache.json",
 ];
-/// The file that marks a Python environment, whose packages are found in another way.
+/// The file that marks a virtual environment. One in a checkout is left out of the package: what a server uses of its own
+/// environment is found by the interpreter (`python`).
 const ENVIRONMENT_MARKER: &str = "pyvenv.cfg";
 
 impl DirectoryRole {

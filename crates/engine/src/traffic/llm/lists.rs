@@ -24,7 +24,7 @@ use crate::{
         sieve,
         tell::{MAX_TEXT, cut, objected},
     },
-    wording::{accepting, command, shown},
+    wording::{acceptance_remedy, command, shown},
 };
 
 /// Most definitions whose findings are kept.
@@ -305,7 +305,7 @@ impl Traffic {
                     let acting = findings.iter().filter(is_open);
                     let acting = acting.filter(|finding| finding.severity >= policy.inspection.act_threshold);
                     let rules = acting.flat_map(|finding| &finding.rules).map(String::as_str);
-                    accepting(rules, RULE, server.as_str(), &meant.tool)
+                    acceptance_remedy(rules, RULE, server.as_str(), &meant.tool)
                 }
                 ObjectionEffect::Audit | ObjectionEffect::Ask => {
                     command(&["detections", "--server", server.as_str()])
