@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use mcpmon_model::{Finding, NameGlob, ServerId, Timestamp, one_spelling};
+use mcpmon_model::{Finding, NameGlob, PathPattern, ServerId, Timestamp, one_spelling};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,6 @@ mod arguments;
 mod cross_server;
 mod environment;
 mod extent;
-mod guard;
 mod inspection;
 mod known;
 mod llm;
@@ -32,7 +31,6 @@ pub use arguments::{ArgumentInspection, OnSecret};
 pub use cross_server::{Burst, Categories, Classifier, CrossServer, CrossServerDecision, Flow, ToolGlob};
 pub use environment::{EnvironmentRules, VariableVerdict, variable_names};
 pub use extent::Extent;
-pub use guard::Guard;
 pub use inspection::{
     Approvals, DefinitionInspection, Handling, Limits, OnDetection, OnNewTool, OnOutput, OnTimeout,
     OutputInspection, Requests, Suppression,
@@ -97,7 +95,7 @@ pub struct Policy {
     /// Starting of servers.
     pub exec: ExecPolicy,
     /// Protection of files.
-    pub guard: Guard,
+    pub guard: ConfigGuard,
     /// Calls to several servers.
     pub cross_server: CrossServer,
     /// The categories of tools.
@@ -206,6 +204,13 @@ impl Default for LaunchPatterns {
             exclude_servers: Vec::new(),
         }
     }
+}
+
+/// `mcp.config_guard`: files that no call may write. What is built in is always protected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigGuard {
+    /// Further protected paths.
+    pub extra_paths: Vec<PathPattern>,
 }
 
 /// `mcp.version_pinning`, as far as it concerns files.

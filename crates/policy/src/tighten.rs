@@ -1,6 +1,6 @@
 //! A second policy that can only tighten the first one: a user's own besides the host's.
 
-use super::{Guard, Mode, Policy, ProcessAccess, RateLimits, Server, ServerPolicy};
+use super::{ConfigGuard, Mode, Policy, ProcessAccess, RateLimits, Server, ServerPolicy};
 
 impl Policy {
     /// Combines two policies so that both must allow: of two decisions the stricter one counts. Settings of the whole
@@ -132,12 +132,12 @@ fn smaller(own: Option<f64>, other: Option<f64>) -> Option<f64> {
     }
 }
 
-fn guarded(own: &Guard, other: &Guard) -> Guard {
+fn guarded(own: &ConfigGuard, other: &ConfigGuard) -> ConfigGuard {
     let new = other
         .extra_paths
         .iter()
         .filter(|path| !own.extra_paths.contains(path));
-    Guard {
+    ConfigGuard {
         extra_paths: own.extra_paths.iter().chain(new).cloned().collect(),
     }
 }

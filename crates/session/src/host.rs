@@ -13,11 +13,39 @@ use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, SharedCall, Ti
 use mcpmon_policy::Policy;
 use mcpmon_store::{Recorder, SessionMember};
 
-use super::{files, hosted::FLUSH, presence::SharedStatePresence, shared::SharedState, tapped};
+use super::{files, hosted::FLUSH, shared::SharedState, tapped};
 
 /// The time after joining in which a check of a call waits: members that were alone until then may still have records
 /// to write.
 pub(super) const JOIN_GRACE: Duration = Duration::from_millis(20);
+/// The time before an unreachable daemon is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The reachability of the shared state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SharedStatePresence {
+    /// It can be reached.
+    Here,
+    /// It cannot be reached; it was tried last at this time.
+    Away(Timestamp),
+}
+
+impl SharedStatePresence {
+    pub(super) const fn is_here(self) -> bool {
+        match self {
+            Self::Here => true,
+            Self::Away(_) => false,
+        }
+    }
+
+    /// Returns whether it may be tried now.
+    pub(super) fn is_due(self, now: Timestamp) -> bool {
+        match self {
+            Self::Here => true,
+            Self::Away(tried) => now.since(tried) >= RETRY,
+        }
+    }
+}
 
 /// The state of a session outside of its guard.
 #[derive(Debug)]

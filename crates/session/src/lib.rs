@@ -22,7 +22,6 @@ mod note;
 mod own;
 pub mod pins;
 mod policies;
-mod presence;
 mod process;
 pub mod protocol;
 mod reading;
@@ -65,12 +64,11 @@ pub use self::{
     protocol::Hello,
 };
 use self::{
-    host::{JOIN_GRACE, SessionHost},
+    host::{JOIN_GRACE, SessionHost, SharedStatePresence},
     kept::ThroughDaemon,
     link::{Link, LinkError},
     loss::LastLoss,
     own::FollowedFile,
-    presence::SharedStatePresence,
     reading::ResultReader,
     shared::{SharedSnapshot, SharedState},
 };

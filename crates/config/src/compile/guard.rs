@@ -1,7 +1,7 @@
 //! Compilation of `mcp.config_guard`: files that no call may write, in addition to the built-in ones.
 
 use mcpmon_model::PathPattern;
-use mcpmon_policy::Guard;
+use mcpmon_policy::ConfigGuard;
 
 use crate::{
     load::{KeyMistake, KeyPath},
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Compiles `mcp.config_guard`.
-pub(super) fn guard(raw: &raw::ConfigGuard, mistakes: &mut Vec<KeyMistake>) -> Guard {
+pub(super) fn guard(raw: &raw::ConfigGuard, mistakes: &mut Vec<KeyMistake>) -> ConfigGuard {
     let list = KeyPath::root().key("mcp").key("config_guard").key("extra_paths");
     let mut extra_paths = Vec::with_capacity(raw.extra_paths.len());
     for (index, text) in raw.extra_paths.iter().enumerate() {
@@ -18,7 +18,7 @@ pub(super) fn guard(raw: &raw::ConfigGuard, mistakes: &mut Vec<KeyMistake>) -> G
             Err(error) => mistakes.push(KeyMistake::new(list.index(index), error.to_string())),
         }
     }
-    Guard { extra_paths }
+    ConfigGuard { extra_paths }
 }
 
 #[cfg(test)]

@@ -6,6 +6,11 @@ use super::{
     command::{Command, Word},
     shell,
 };
+use crate::tables::{self, WordList};
+
+/// Programs that connect a client's stdio to a server elsewhere, or a server's stdio to the network; the id is that of
+/// the server at the other end.
+pub(super) static BRIDGES: WordList = tables::LAUNCH.list("known", "bridges");
 
 /// The target of a bridge.
 #[derive(Debug)]

@@ -5,13 +5,16 @@ use mcpmon_model::NameGlob;
 use super::{
     command::{Word, basename},
     identity::{Claim, Ground},
-    known::SERVERS,
     launchers::LAUNCHERS,
     pattern::{Kind, mentions_mcp},
     rules::MAX_NAME,
     runner,
     target::{Subject, Target},
 };
+use crate::tables::{self, WordList};
+
+/// Packages, by full name, that are MCP servers although their names do not show it; their registries do.
+static SERVERS: WordList = tables::LAUNCH.list("known", "servers");
 
 /// Returns the claim, the rule and, if the rule gives one, the id by which `target` is a server.
 pub(super) fn built_in<'c>(

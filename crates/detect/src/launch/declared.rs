@@ -1,9 +1,9 @@
 //! Declared servers: the comparison of an argv with a declared command.
 
 use super::{
+    budget::Budget,
     command::{Command, Word, program_name},
     target::{Step, Subject, step},
-    walk::Budget,
 };
 
 /// Returns whether `argv` starts the server declared as `command` with `args`.

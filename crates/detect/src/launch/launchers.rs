@@ -4,7 +4,25 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde::Deserialize;
 
-use super::{interpreter::Interpreter, known::Subcommand, options::Options, prefix::Prefix, runner::Runner};
+use super::{interpreter::Interpreter, options::Options, prefix::Prefix, runner::Runner};
+use crate::tables;
+
+/// A program with a subcommand that is a server.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Subcommand {
+    /// Package or program, by full or bare name.
+    #[serde(deserialize_with = "tables::words")]
+    pub(super) programs: Vec<String>,
+    /// The words that follow it.
+    #[serde(deserialize_with = "tables::words")]
+    pub(super) words: Vec<String>,
+    /// True if words other than options may follow: `claude mcp` takes `add`, `codex mcp-server` takes none.
+    #[serde(default)]
+    pub(super) more: bool,
+    /// Id of the server.
+    pub(super) id: String,
+}
 
 /// All of them.
 #[derive(Debug, Deserialize)]

@@ -4,6 +4,7 @@
 //! and only the name of that program is judged: no argument ever makes a command a server.
 
 mod bridge;
+mod budget;
 mod builtin;
 mod command;
 mod container;
@@ -11,7 +12,6 @@ mod declared;
 mod file;
 mod identity;
 mod interpreter;
-mod known;
 mod launchers;
 mod loader;
 mod options;
@@ -26,7 +26,6 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod unpinned;
-mod walk;
 mod way;
 
 pub use declared::matches_declared;

@@ -4,17 +4,16 @@ use mcpmon_model::{NameGlob, ServerId};
 
 use super::{
     Launch, Stage,
-    bridge::{Behind, behind},
+    bridge::{BRIDGES, Behind, behind},
+    budget::Budget,
     builtin::built_in,
     command::{Command, Word, basename},
     container,
     identity::{Claim, claims, server_id, subject_text},
     interpreter::is_shell,
-    known::BRIDGES,
     loader,
     pattern::BUILT_IN_PATTERNS,
     target::{Step, Subject, Target, step},
-    walk::Budget,
 };
 
 /// Most bytes of a command line that globs are matched against.

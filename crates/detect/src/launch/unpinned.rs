@@ -2,9 +2,9 @@
 
 use super::{
     LaunchRules,
+    budget::Budget,
     command::{Command, program_name},
     target::{Step, Subject, step},
-    walk::Budget,
 };
 
 /// A package or an image that a command fetches when it starts, by a reference whose content can change.

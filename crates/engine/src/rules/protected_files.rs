@@ -123,7 +123,7 @@ mod tests {
     use std::borrow::Cow;
 
     use mcpmon_model::{NameGlob, PathPattern};
-    use mcpmon_policy::{Guard, Policy, Suppression};
+    use mcpmon_policy::{ConfigGuard, Policy, Suppression};
     use test_case::test_case;
 
     use super::*;
@@ -131,7 +131,7 @@ mod tests {
 
     fn policy() -> Policy {
         Policy {
-            guard: Guard {
+            guard: ConfigGuard {
                 extra_paths: vec![PathPattern::new("/srv/prod/**").expect("a pattern")],
             },
             ..Policy::default()

@@ -2,7 +2,6 @@
 
 mod certificates;
 mod enclosure;
-mod environment;
 mod files;
 mod identity;
 mod isolation;
@@ -13,7 +12,7 @@ mod wrapped;
 
 use std::{
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -29,7 +28,7 @@ use mcpmon_engine::launch_rules;
 use mcpmon_http::mcp::Caps;
 use mcpmon_model::{Conversation, Denial, Event, Layer, ServerFiles, ServerId, ServerType, Verdict};
 use mcpmon_pins::{Hasher, PLACE_VARIABLES, Root};
-use mcpmon_policy::{Limits, Policy, SandboxMode, variable_names};
+use mcpmon_policy::{EnvironmentRules, Limits, Policy, SandboxMode, VariableVerdict, variable_names};
 use mcpmon_protocol::{
     decode,
     filter::stdio::{Filter, OwnLists},
@@ -295,7 +294,7 @@ fn start(
     if let Some(remote) = &options.remote {
         return stand_in(options, remote, judge, process);
     }
-    let mut environment = environment::passed(judge.policy(), &server);
+    let mut environment = passed_environment(judge.policy(), &server);
     let search_path = sandbox::variable(&environment, "PATH");
     let program = OpenProgram::resolve(&options.program, &options.arguments, search_path)?;
     let (isolation, temporary) = match isolated(options, judge, &server, &program, &mut environment) {
@@ -500,6 +499,20 @@ fn linked_words(argv: &[String]) -> Vec<String> {
         return Vec::new();
     };
     linked(&root, &directory, env::var_os("PATH").as_deref(), argv)
+}
+
+/// Returns this process's environment without the variables that the server may not have.
+fn passed_environment(policy: &Policy, server: &ServerId) -> Vec<(OsString, OsString)> {
+    let declared = policy.servers.iter().find(|declared| declared.id == *server);
+    let rules = declared.map(EnvironmentRules::of).unwrap_or_default();
+    let passes = |name: &OsStr| match rules.judge(&name.to_string_lossy()) {
+        VariableVerdict::Pass => true,
+        VariableVerdict::NotAllowed | VariableVerdict::Sensitive | VariableVerdict::Denied => {
+            tracing::info!(variable = ?name, %server, "a variable is not passed to the server");
+            false
+        }
+    };
+    env::vars_os().filter(|(name, _)| passes(name)).collect()
 }
 
 fn allowed(verdict: Verdict) -> Result<(), Denial> {

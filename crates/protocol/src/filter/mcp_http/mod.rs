@@ -10,7 +10,6 @@ pub(super) mod head;
 mod joined;
 mod learned;
 mod legacy;
-mod output;
 mod post;
 mod question;
 mod response;
@@ -27,7 +26,6 @@ pub use self::{
     head::Head,
     learned::ServerKnowledge,
     legacy::{AnnouncedEndpoint, endpoint},
-    output::HttpOutput,
     post::{Forward, PendingRequests, Post, PostDecision, ProxyResponse, UnlistedTools},
     question::Question,
     response::{HttpResponse, ReadState, WholeResponseHead},
@@ -46,6 +44,17 @@ use crate::{
     decode::{json::Doubt, lines, mcp::Dialogue},
     rewrite::{self, refusal},
 };
+
+/// Bytes to send, messages to post, and incidents: the output of the filter, which its driver drains.
+#[derive(Debug, Default)]
+pub struct HttpOutput {
+    /// Bytes that continue the response to the client.
+    pub to_client: Vec<u8>,
+    /// Messages that still have to be posted to the server: the refusals of its requests.
+    pub to_server: Vec<String>,
+    /// Incidents that are not part of a message.
+    pub incidents: Vec<Incident>,
+}
 
 /// The requests and answers of one session with one server: of one `Mcp-Session-Id`, of one stream of the earlier
 /// transport, or of one request if there are no sessions.
