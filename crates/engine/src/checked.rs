@@ -32,17 +32,17 @@ pub struct CheckedProgram {
 /// the program must be the server and nothing else for all that is pinned at its path, bear the server's name, and be the
 /// server without any argument (`is_alone`). Nothing of root's is checked: a container that runs as root may have another
 /// program at the same path.
-/// Servers that `may_add` to their pins are left to the comparison after the start, and those that are refused for
-/// another reason too (`is_denied`) have to be stopped.
+/// Servers that `may_add` to their pins are left to the comparison after the start, and those of users whose servers
+/// may be refused for another reason than their digest (`may_be_refused`) have to be stopped.
 pub(super) fn checked_programs(
     pins: &PinBook,
     is_alone: impl Fn(&PinKey, &str) -> bool,
     may_add: impl Fn(&PinKey) -> bool,
-    is_denied: impl Fn(&PinKey) -> bool,
+    may_be_refused: impl Fn(u32) -> bool,
 ) -> BTreeSet<CheckedProgram> {
     let (mut programs, mut others) = (BTreeSet::new(), BTreeSet::<(u32, &Path)>::new());
     for (key, sets) in pins.iter() {
-        let (may_add, is_denied) = (may_add(key), is_denied(key));
+        let (may_add, may_be_refused) = (may_add(key), may_be_refused(key.uid));
         for pins in sets.values() {
             let path = pins.executable.path.as_path();
             let name = file_name(path);
@@ -59,7 +59,7 @@ pub(super) fn checked_programs(
                 uid: key.uid,
                 path: path.to_owned(),
                 digest: pins.executable.digest,
-                is_whole: pins.launcher.is_none() && !is_denied,
+                is_whole: pins.launcher.is_none() && !may_be_refused,
             });
         }
     }
@@ -147,8 +147,8 @@ mod tests {
             checked_programs(&book, |_, _| true, |_| true, |_| false).is_empty(),
             "it may add to its pins"
         );
-        let denied = checked_programs(&book, |_, _| true, |_| false, |_| true);
-        assert!(denied.iter().all(|program| !program.is_whole), "{denied:?}");
+        let refusable = checked_programs(&book, |_, _| true, |_| false, |_| true);
+        assert!(refusable.iter().all(|program| !program.is_whole), "{refusable:?}");
     }
     #[test]
     fn what_is_no_server_alone_or_is_roots_is_not_checked() {

@@ -298,11 +298,15 @@ pub(super) struct Instances {
     running: BTreeMap<InstanceId, Instance>,
     /// Number of servers by user.
     of_user: BTreeMap<u32, usize>,
+    /// A user has become crowded, or is so no longer.
+    crowding_changed: bool,
     by_process: BTreeMap<ProcessId, InstanceId>,
 }
 
 /// Most servers of one user at a time, so that one user's launches leave room for those of others.
 pub(super) const MAX_INSTANCES: usize = 1024;
+/// Servers of one user from which on the next ones may be too many before the kernel knows their number.
+pub(super) const CROWDED: usize = MAX_INSTANCES - 64;
 
 impl Instances {
     /// Sets the number after which new servers are numbered.
@@ -317,17 +321,16 @@ impl Instances {
             return false;
         };
         vacant.insert(instance);
-        *self.of_user.entry(uid).or_default() += 1;
+        self.note_one_of(uid);
         true
     }
 
     /// Adds a launch. Returns `None` if its user has too many.
     pub(super) fn add(&mut self, instance: Instance) -> Option<InstanceId> {
-        let of_user = self.of_user.entry(instance.uid).or_default();
-        if *of_user >= MAX_INSTANCES {
+        if self.number_of(instance.uid) >= MAX_INSTANCES {
             return None;
         }
-        *of_user += 1;
+        self.note_one_of(instance.uid);
         // Numbers of running servers are skipped after an overflow; there are far fewer than numbers.
         loop {
             self.last = self.last.checked_add(1).unwrap_or(1);
@@ -389,7 +392,28 @@ impl Instances {
         }
     }
 
+    fn number_of(&self, uid: u32) -> usize {
+        self.of_user.get(&uid).copied().unwrap_or_default()
+    }
+
+    /// Returns whether this user runs so many servers that the next ones may be too many.
+    pub(super) fn is_crowded(&self, uid: u32) -> bool {
+        self.number_of(uid) >= CROWDED
+    }
+
+    /// Returns whether that changed for any user since the last call.
+    pub(super) fn take_crowding_changed(&mut self) -> bool {
+        std::mem::take(&mut self.crowding_changed)
+    }
+
+    fn note_one_of(&mut self, uid: u32) {
+        let count = self.of_user.entry(uid).or_default();
+        *count += 1;
+        self.crowding_changed |= *count == CROWDED;
+    }
+
     fn forget_one_of(&mut self, uid: u32) {
+        self.crowding_changed |= self.number_of(uid) == CROWDED;
         if let Entry::Occupied(mut count) = self.of_user.entry(uid) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {

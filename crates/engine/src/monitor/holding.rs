@@ -7,6 +7,7 @@ use std::{
 };
 
 use mcpmon_model::{Exec, InstanceId, PinKey, ProcessId, RefusedStart, Resume, Timestamp};
+use mcpmon_policy::ServerPolicy;
 
 use super::Monitor;
 use crate::{
@@ -25,6 +26,7 @@ impl Monitor {
     /// Returns the names of pinned servers whose starts the kernel has to stop; `None` if they did not change since the
     /// last call.
     pub fn changed_gated_names(&mut self) -> Option<BTreeSet<GatedName>> {
+        self.gated_changed |= self.instances.take_crowding_changed();
         if !std::mem::take(&mut self.gated_changed) {
             return None;
         }
@@ -49,8 +51,10 @@ impl Monitor {
             launch.is_some_and(|launch| launch.server == key.server)
         };
         let may_add = |key: &PinKey| first_launches.contains(key);
-        let is_denied = |key: &PinKey| self.policy.server_policy.denies(&key.server);
-        checked_programs(&self.pins, is_alone, may_add, is_denied)
+        // A server policy goes by the command: a declared one with arguments may be another server than the program alone.
+        let has_server_policy = self.policy.server_policy != ServerPolicy::None;
+        let may_be_refused = |uid| has_server_policy || self.instances.is_crowded(uid);
+        checked_programs(&self.pins, is_alone, may_add, may_be_refused)
     }
 
     /// Tells that a changed server was not started, and keeps its files for an approval.

@@ -16,7 +16,7 @@ use test_case::test_case;
 use super::*;
 use crate::{
     FileWatch,
-    instances::MAX_INSTANCES,
+    instances::{CROWDED, MAX_INSTANCES},
     pins::{LauncherFiles, Part, PinSet, PinnedFile, Writers},
 };
 
@@ -2202,6 +2202,49 @@ fn a_program_that_needs_an_argument_to_be_a_server_is_not_checked() {
         world.monitor.checked_programs().len()
     };
     assert_eq!((checked(&[]), checked(&["x-mcp"])), (1, 0));
+}
+
+#[test]
+fn what_may_be_refused_for_another_reason_is_stopped_though_its_digest_is_accepted() {
+    let are_stopped = |world: &mut World| {
+        world.monitor.changed_gated_names().map(|_| {
+            let programs = world.monitor.checked_programs();
+            programs
+                .iter()
+                .map(|program| !program.is_whole)
+                .collect::<Vec<_>>()
+        })
+    };
+    let world = |policy| {
+        let mut world = World::new(policy);
+        world.monitor.pins.add(key("mcp-server-git", 7), pins("v1"));
+        world
+    };
+    // Denied as a server that a command with arguments may be.
+    let policy = Policy {
+        server_policy: ServerPolicy::Denylist(vec![NameGlob::new("other")]),
+        ..Policy::default()
+    };
+    assert_eq!(are_stopped(&mut world(policy)), Some(vec![true]));
+
+    let mut world = world(Policy::default());
+    assert_eq!(are_stopped(&mut world), Some(vec![false]));
+    let number = u32::try_from(CROWDED).expect("small");
+    for pid in 0..number {
+        let exec = Exec {
+            process: process(100 + pid),
+            parent: process(9),
+            argv: ["npx", "-y", "mcp-other"].map(str::to_owned).to_vec(),
+            uid: 7,
+            ..Exec::default()
+        };
+        assert_eq!(are_stopped(&mut world), None, "{pid} run");
+        world.monitor.exec(Timestamp(0), &exec);
+    }
+    assert_eq!(are_stopped(&mut world), Some(vec![true]), "too many may run");
+    let (last, _) = world.monitor.instances.iter().last().expect("they run");
+    world.exit(last, 100 + number - 1, 0);
+    assert_eq!(are_stopped(&mut world), Some(vec![false]));
 }
 
 #[test]
