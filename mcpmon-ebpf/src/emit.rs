@@ -1,6 +1,9 @@
 //! Writing of records into rings, and the counters and sequence numbers that prove losses.
 
-use core::mem::MaybeUninit;
+use core::{
+    intrinsics::{AtomicOrdering, atomic_xadd},
+    mem::MaybeUninit,
+};
 
 use aya_ebpf::{
     bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
@@ -26,8 +29,7 @@ pub(crate) enum Ring {
     Processes,
 }
 
-/// Records that are numbered together, so that a gap proves a loss. Packets have their own numbers, because their
-/// program can interrupt other programs on the same CPU.
+/// Records that are numbered together, so that a gap proves a loss.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sequence {
     /// Connections and sockets.
@@ -36,7 +38,7 @@ pub(crate) enum Sequence {
     Processes,
     /// Packets.
     Packets,
-    /// Refused starts: their program may sleep, so that another one interrupts it.
+    /// Refused starts.
     RefusedStarts,
 }
 
@@ -81,11 +83,13 @@ impl Ring {
 #[inline(always)]
 pub(crate) fn header(kind: Kind, sequence: Sequence) -> Header {
     let number = SEQUENCES.get_ptr_mut(sequence as u32).map_or(0, |slot| {
-        // SAFETY: a per-CPU slot, and programs are not preempted by another of ours on the same CPU. Those that may sleep
-        // have a sequence of their own, in which two refusals at once may take one number.
+        // Another program can interrupt this one on the same CPU: one for packets, and any other of a cgroup since Linux
+        // 5.11, or beside one that may sleep. Both may then read the later number. No number is lost by that: the highest
+        // one is that of all attempts. Kernels before 5.12 cannot return the sum.
+        // SAFETY: a per-CPU slot, valid until the program ends.
         unsafe {
-            *slot += 1;
-            *slot
+            atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(slot, 1);
+            slot.read_volatile()
         }
     });
     Header {

@@ -78,6 +78,9 @@ pub(crate) fn try_start(ctx: &LsmContext) -> Result<i32, Error> {
     if unsafe { CHECKED_PROGRAMS.get(checked) }.is_none() {
         return Ok(0);
     }
+    // Read before the digest: the file of the start is compared with it, so that a change in between is no accepted file.
+    let inode = read::<Address>(program as Address, offset!(file_inode))?;
+    let file = exec::file_key(inode)?;
     let mut entry = AcceptedDigest {
         program: checked,
         digest: [0; 32],
@@ -93,7 +96,6 @@ pub(crate) fn try_start(ctx: &LsmContext) -> Result<i32, Error> {
         count(Counter::StartUnhashed);
         return Ok(0);
     }
-    let inode = read::<Address>(program as Address, offset!(file_inode))?;
     // SAFETY: as above; the value is one word, copied at once.
     let Some(extent) = (unsafe { ACCEPTED_DIGESTS.get(entry) }).copied() else {
         // As for the table of refused files: what belongs to another user, or has other names, may be something else.
@@ -105,7 +107,6 @@ pub(crate) fn try_start(ctx: &LsmContext) -> Result<i32, Error> {
     };
     count(Counter::StartVerified);
     if extent == AcceptedDigest::WHOLE {
-        let file = exec::file_key(inode)?;
         // Without an entry the process is stopped and compared, as without this program.
         let _full = VERIFIED.insert(caller.pid, file, 0);
     }

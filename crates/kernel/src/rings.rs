@@ -330,4 +330,16 @@ mod tests {
         }
         assert_eq!(gaps.missing(), 2 + 1);
     }
+
+    #[test]
+    fn two_records_with_the_number_of_the_later_one_are_no_gap() {
+        let mut gaps = Gaps::default();
+        for sequence in [1, 3, 3] {
+            gaps.note(3, 0, sequence);
+        }
+        assert_eq!(gaps.missing(), 0);
+        // One of the next two is lost.
+        gaps.note(3, 0, 5);
+        assert_eq!(gaps.missing(), 1);
+    }
 }

@@ -8,10 +8,11 @@ use std::{
     os::{fd::AsRawFd as _, unix::process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use mcpmon_common::{
     event::{Counter, ExecRecord},
     gate::GateKind,
@@ -39,6 +40,8 @@ use nix::{
 use serde::{Deserialize, Serialize};
 
 const ROUNDS: usize = 20;
+/// Threads that start a program at once.
+const CROWD: usize = 4;
 /// Longer than the test lasts.
 const OPEN: Duration = Duration::from_secs(600);
 /// Any script with an interpreter that is everywhere.
@@ -197,6 +200,24 @@ fn judged(lab: &mut Lab, is_checked: bool) -> Result<()> {
     lab.sensor.gate.open_for(Duration::ZERO)?;
     let in_silence = next(lab, &[accepted(digest, true)])?;
     ensure!(matches!(in_silence, Start::Ran(_)), "{in_silence:?}");
+
+    // Many at once: each is told, and no record counts as missing.
+    let missing = lab.sensor.rings.missing();
+    lab.sensor.gate.open_for(OPEN)?;
+    workload.proceed()?;
+    let refused: usize = workload.hear()?;
+    let told = lab.records(|record| matches!(record, Record::RefusedStart(_)).then_some(()))?;
+    let expected = if is_checked { CROWD * ROUNDS } else { 0 };
+    ensure!(
+        refused == expected && told.len() == expected,
+        "{refused} refused, {} told",
+        told.len()
+    );
+    ensure!(
+        lab.sensor.rings.missing() == missing,
+        "{} are missing",
+        lab.sensor.rings.missing()
+    );
     workload.join()
 }
 
@@ -235,7 +256,32 @@ fn starts(test: &mut Test) -> Result<()> {
     for _ in 0..2 {
         next(test, &mut Command::new(&program))?;
     }
+    test.wait()?;
+    test.say(&refused_at_once(&program)?)?;
     Ok(())
+}
+
+/// Starts a program from several threads at once; returns how many starts were refused.
+fn refused_at_once(program: &Path) -> Result<usize> {
+    thread::scope(|scope| {
+        let several = || -> Result<usize> {
+            let starts = (0..ROUNDS).map(|_| start(&mut Command::new(program)));
+            let outcomes = starts.collect::<Result<Vec<_>>>()?;
+            Ok(outcomes
+                .iter()
+                .filter(|start| matches!(start, Start::Refused))
+                .count())
+        };
+        let threads: Vec<_> = (0..CROWD).map(|_| scope.spawn(several)).collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .map_err(|panic| anyhow!("a thread panicked: {panic:?}"))?
+            })
+            .sum()
+    })
 }
 
 fn next(test: &mut Test, command: &mut Command) -> Result<()> {
