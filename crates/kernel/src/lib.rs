@@ -5,6 +5,7 @@
 pub mod addresses;
 pub mod btf;
 pub mod cgroup;
+pub mod children;
 pub mod container;
 mod counters;
 pub mod dns;

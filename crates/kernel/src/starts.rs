@@ -19,7 +19,11 @@ use mcpmon_common::{
 use mcpmon_model::Digest;
 use nix::{errno::Errno, unistd::getuid};
 
-use super::{counters::Counters, preflight, sys};
+use super::{
+    children::{self, CANARY_LIMIT},
+    counters::Counters,
+    preflight, sys,
+};
 
 /// The oldest kernel with `bpf_ima_file_hash`.
 const MINIMUM: (u32, u32) = (5, 18);
@@ -219,9 +223,9 @@ impl StartCanary {
                 accepted.map_err(|error| error.to_string())
             })
             .and_then(|()| {
-                canary
-                    .start()
-                    .map_err(|error| format!("a canary with an accepted digest does not start: {error}"))
+                canary.start().map_err(|error| {
+                    format!("a canary with an accepted digest does not run to its end: {error}")
+                })
             });
         drop(self.tables.programs.remove(&program));
         drop(self.tables.digests.remove(&entry));
@@ -233,6 +237,9 @@ impl StartCanary {
         let before = unhashed();
         match canary.start() {
             Err(error) if error.raw_os_error() == Some(Errno::EPERM as i32) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Err(format!("the canary was not refused, and does not end: {error}"))
+            }
             Err(error) => Err(format!(
                 "the canary does not start, though nothing refused it: {error}"
             )),
@@ -279,12 +286,12 @@ impl Canary {
     }
 
     fn start_once(&self) -> io::Result<()> {
-        let mut child = Command::new(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+        let child = Command::new(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        child.wait().map(drop)
+        children::wait(child, CANARY_LIMIT).map(drop)
     }
 }
 

@@ -215,6 +215,18 @@ pub(super) fn executable_in_memory(name: &CStr) -> io::Result<File> {
     make(libc::MFD_EXEC).or_else(|_| make(0))
 }
 
+/// Opens a process, which is readable once it has ended.
+///
+/// # Errors
+/// Returns the kernel's error.
+pub(super) fn open_process(id: u32) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers only.
+    match unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        descriptor => owned(descriptor),
+    }
+}
+
 /// Replaces the program of a cgroup's link atomically.
 ///
 /// # Errors

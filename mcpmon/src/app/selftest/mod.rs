@@ -14,6 +14,7 @@ use std::{
 };
 
 use mcpmon_kernel::{
+    children::{self, CANARY_LIMIT},
     links::{LinkState, Links},
     preflight,
     rings::Rings,
@@ -263,14 +264,14 @@ fn start_canary(nonce: &str) -> io::Result<Canary> {
     // Not `current_exe`: after an upgrade that path names another file.
     let path = "/proc/self/exe";
     let file = fs::metadata(path)?;
-    let mut child = Command::new(path)
+    let child = Command::new(path)
         .args([CANARY_COMMAND, nonce])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
     let pid = child.id();
-    child.wait()?;
+    children::wait(child, CANARY_LIMIT)?;
     Ok(Canary {
         pid,
         inode: file.ino(),
@@ -280,7 +281,7 @@ fn start_canary(nonce: &str) -> io::Result<Canary> {
 
 fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> SelfTestCheck {
     let outcome = match (canary, &seen.exec) {
-        (Err(error), _) => CheckOutcome::Failed(format!("failed to start a process: {error}")),
+        (Err(error), _) => CheckOutcome::Failed(format!("failed to run a process: {error}")),
         (Ok(_), None) => CheckOutcome::Failed("an exec was not reported within a second".to_owned()),
         (Ok(canary), Some(exec)) => {
             let right = exec.pid == canary.pid
