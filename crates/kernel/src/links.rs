@@ -40,6 +40,8 @@ pub(super) struct Link {
 struct Attachment {
     link: Option<OwnedFd>,
     needs: u32,
+    /// The link could not be pinned, so what is pinned, if anything, is an earlier one.
+    is_unpinned: bool,
 }
 
 /// The hook of a program.
@@ -150,6 +152,7 @@ impl Links {
                 set.remove_link(link.program)?;
             }
             held.link = None;
+            held.is_unpinned = false;
         }
         Ok(())
     }
@@ -170,9 +173,16 @@ impl Links {
             .hook
             .attach(link.code.as_fd(), &self.0.cgroup)
             .map_err(|source| MendError::Attach { program, source })?;
-        let attached = held.link.insert(attached);
-        if let Some(set) = self.0.pinned.get() {
-            set.replace_link(program, attached.as_fd())?;
+        held.link = Some(attached);
+        self.pin(program, held)
+    }
+
+    /// Pins the link of a program, if links are pinned.
+    fn pin(&self, program: &str, held: &mut Attachment) -> Result<(), MendError> {
+        if let (Some(set), Some(link)) = (self.0.pinned.get(), &held.link) {
+            held.is_unpinned = true;
+            set.replace_link(program, link.as_fd())?;
+            held.is_unpinned = false;
         }
         Ok(())
     }
@@ -219,14 +229,13 @@ impl Links {
             self.attach(link, &mut held)?;
             return Ok(Some(Mended { program, fault }));
         }
-        match (self.0.pinned.get(), &held.link) {
-            (Some(set), Some(held)) if !set.has_link(program) => {
-                set.replace_link(program, held.as_fd())?;
-                let fault = Fault::Unpinned;
-                Ok(Some(Mended { program, fault }))
-            }
-            _ => Ok(None),
+        let is_missing = |set: &PinnedSet| held.is_unpinned || !set.has_link(program);
+        if !self.0.pinned.get().is_some_and(is_missing) {
+            return Ok(None);
         }
+        self.pin(program, &mut held)?;
+        let fault = Fault::Unpinned;
+        Ok(Some(Mended { program, fault }))
     }
 }
 
@@ -258,7 +267,11 @@ impl Link {
             program,
             hook,
             code,
-            held: Mutex::new(Attachment { link, needs }),
+            held: Mutex::new(Attachment {
+                link,
+                needs,
+                is_unpinned: false,
+            }),
         }
     }
 

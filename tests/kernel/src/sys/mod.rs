@@ -5,6 +5,7 @@
     reason = "raw system calls: fork, sockets of rare protocols, interface requests"
 )]
 
+mod bpf;
 mod device;
 mod netlink;
 mod process;
@@ -23,6 +24,7 @@ use nix::{
 };
 
 pub use self::{
+    bpf::{OnlyProgram, detach_pinned},
     device::{Device, add_loopback_address, raise_loopback},
     netlink::{allow_subflows, announce},
     process::{Fork, end_thread, fork},

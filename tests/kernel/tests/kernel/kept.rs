@@ -30,10 +30,10 @@ const PORT: u16 = 25_200;
 const MAX_ATTEMPTS: u32 = 1000;
 
 /// A directory for this test, whose content is removed at the end.
-struct Directory(PathBuf);
+pub(crate) struct Directory(PathBuf);
 
 impl Directory {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(PathBuf::from(format!(
             "/sys/fs/bpf/mcpmon-kernel-tests-{}",
             std::process::id()
@@ -45,11 +45,16 @@ impl Directory {
     }
 
     /// Starts a sensor that refuses an address to everyone, and pins its programs.
-    fn keep(&self) -> Result<Sensor> {
+    pub(crate) fn keep(&self) -> Result<Sensor> {
         let mut sensor = Sensor::resume(self.take()?, &[])?;
         refuse(&mut sensor)?;
         sensor.attached.keep()?;
         Ok(sensor)
+    }
+
+    /// Returns the path at which the link of a program is pinned.
+    pub(crate) fn pin(&self, program: &str) -> PathBuf {
+        self.0.join(format!("v{ABI_VERSION}/link_{program}"))
     }
 
     /// Returns the names of the pinned sets.
@@ -57,7 +62,7 @@ impl Directory {
         Ok(View::of(&self.0)?.context("no directory")?.sets)
     }
 
-    fn remove(&self) -> Result<()> {
+    pub(crate) fn remove(&self) -> Result<()> {
         match PinDirectory::find(&self.0)? {
             Some(pins) => Ok(pins.remove()?),
             None => Ok(()),
@@ -87,13 +92,13 @@ fn attempt() -> Result<u8> {
     Child::start_in(Space::Network, |_| probe::connect((DENIED4, PORT).into()))?.join()
 }
 
-fn ensure_refused(when: &str) -> Result<()> {
+pub(crate) fn ensure_refused(when: &str) -> Result<()> {
     let found = attempt()?;
     ensure!(found == REFUSED, "{found} {when}");
     Ok(())
 }
 
-fn ensure_ended() -> Result<()> {
+pub(crate) fn ensure_ended() -> Result<()> {
     for _ in 0..MAX_ATTEMPTS {
         if attempt()? == REACHED {
             return Ok(());

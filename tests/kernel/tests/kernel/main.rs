@@ -17,6 +17,7 @@ mod exec;
 mod flood;
 mod gate;
 mod kept;
+mod links;
 mod membership;
 mod multipath;
 mod packets;
@@ -254,6 +255,14 @@ const TESTS: &[Test] = &[
     test(
         "kept::another_version_holds_until_it_is_replaced",
         kept::other_version,
+    ),
+    test(
+        "links::that_the_kernel_refuses_are_attached_later",
+        links::refused,
+    ),
+    test(
+        "links::that_could_not_be_pinned_are_pinned_later",
+        links::unpinned,
     ),
 ];
 
