@@ -35,5 +35,9 @@ pub const HELD_PROCESSES: u32 = 1 << 13;
 pub const GATE_ARGV_MAX: usize = 256;
 /// Paths of programs whose digest is checked when they are started, by user.
 pub const CHECKED_PROGRAMS: u32 = 1 << 12;
+/// Most of them that belong to one user.
+pub const CHECKED_PROGRAMS_OF_USER: usize = 1 << 10;
 /// Their accepted digests.
 pub const ACCEPTED_DIGESTS: u32 = 1 << 14;
+/// Most of them that belong to one user.
+pub const ACCEPTED_DIGESTS_OF_USER: usize = 1 << 12;

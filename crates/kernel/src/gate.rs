@@ -278,23 +278,45 @@ impl ExecGate {
 /// Returns the names that are added to those in force, within each user's share, and the users with more. Names that do
 /// not fit replace no others. Those of interpreters come first: without them, those of arguments stop nothing.
 fn added(wanted: &BTreeSet<GateKey>, before: &BTreeSet<GateKey>) -> (Vec<GateKey>, BTreeSet<u32>) {
-    let mut used: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut shares = Shares::of(GATE_NAMES_OF_USER);
     for kept in wanted.intersection(before) {
-        *used.entry(kept.uid).or_default() += 1;
+        shares.take(kept.uid, 1);
     }
     let mut new: Vec<GateKey> = wanted.difference(before).copied().collect();
     new.sort_by_key(|key| key.kind != GateKind::Interpreter as u32);
-    let mut beyond = BTreeSet::new();
-    new.retain(|key| {
-        let used = used.entry(key.uid).or_default();
-        let fits = *used < GATE_NAMES_OF_USER;
-        match fits {
-            true => *used += 1,
-            false => drop(beyond.insert(key.uid)),
+    new.retain(|key| shares.take(key.uid, 1));
+    (new, shares.beyond)
+}
+
+/// The shares of users in a table, so that one user's entries leave room for those of others.
+pub(super) struct Shares {
+    of_user: usize,
+    used: BTreeMap<u32, usize>,
+    /// The users that asked for more than their share.
+    pub(super) beyond: BTreeSet<u32>,
+}
+
+impl Shares {
+    /// Lets each user have this many entries.
+    pub(super) const fn of(entries: usize) -> Self {
+        Self {
+            of_user: entries,
+            used: BTreeMap::new(),
+            beyond: BTreeSet::new(),
+        }
+    }
+
+    /// Takes some entries for a user; returns false if they are more than are left of the share.
+    pub(super) fn take(&mut self, uid: u32, entries: usize) -> bool {
+        let used = self.used.entry(uid).or_default();
+        let fits = *used + entries <= self.of_user;
+        if fits {
+            *used += entries;
+        } else {
+            self.beyond.insert(uid);
         }
         fits
-    });
-    (new, beyond)
+    }
 }
 
 fn since_boot() -> io::Result<Duration> {

@@ -14,7 +14,7 @@ use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
 use mcpmon_common::{
     event::Counter,
     gate::{AcceptedDigest, CheckedProgram, Gate, name_hash},
-    limits::FILENAME_MAX,
+    limits::{ACCEPTED_DIGESTS_OF_USER, CHECKED_PROGRAMS_OF_USER, FILENAME_MAX},
 };
 use mcpmon_model::Digest;
 use nix::{errno::Errno, unistd::getuid};
@@ -22,6 +22,7 @@ use nix::{errno::Errno, unistd::getuid};
 use super::{
     children::{self, CANARY_LIMIT},
     counters::Counters,
+    gate::Shares,
     preflight, sys,
 };
 
@@ -86,19 +87,21 @@ impl StartTables {
     }
 
     /// Replaces the checked programs with their accepted digests. No start of a program is refused meanwhile whose
-    /// digest is accepted before and after.
+    /// digest is accepted before and after. Returns the users with more than one may have; programs beyond that are not
+    /// checked.
     ///
     /// # Errors
     /// Returns the first error, for example if there are more than the tables hold; programs whose digests do not all
     /// fit are not checked.
-    pub fn replace(&mut self, accepted: &BTreeSet<AcceptedProgram>) -> Result<(), MapError> {
-        let (wanted, mut first) = (wanted(accepted), Ok(()));
-        let programs: BTreeSet<CheckedProgram> = wanted.keys().map(|entry| entry.program).collect();
+    pub fn replace(&mut self, accepted: &BTreeSet<AcceptedProgram>) -> Result<BTreeSet<u32>, MapError> {
         // Entries of the canary belong to the self-test, which runs beside this.
         let canary = checked(0, Path::new(CANARY_PATH)).path;
         let is_own = |program: &CheckedProgram| program.path != canary;
         let known = self.programs.keys().filter_map(Result::ok).filter(is_own);
         let checked: BTreeSet<CheckedProgram> = known.collect();
+        let (wanted, beyond) = fitting(wanted(accepted), &checked);
+        let programs: BTreeSet<CheckedProgram> = wanted.keys().map(|entry| entry.program).collect();
+        let mut first = Ok(());
         for gone in checked.difference(&programs) {
             let removed = self.programs.remove(gone);
             first = first.and(removed);
@@ -132,7 +135,7 @@ impl StartTables {
             let removed = self.digests.remove(gone);
             first = first.and(removed);
         }
-        first
+        first.map(|()| beyond)
     }
 }
 
@@ -157,6 +160,29 @@ fn wanted(accepted: &BTreeSet<AcceptedProgram>) -> BTreeMap<AcceptedDigest, u32>
         *known = extent.max(*known);
     }
     wanted
+}
+
+/// Returns the entries within each user's share, and the users with more. A program is checked with all its digests or
+/// not at all, and replaces none that is checked already.
+fn fitting(
+    mut wanted: BTreeMap<AcceptedDigest, u32>,
+    checked: &BTreeSet<CheckedProgram>,
+) -> (BTreeMap<AcceptedDigest, u32>, BTreeSet<u32>) {
+    let mut digests: BTreeMap<CheckedProgram, usize> = BTreeMap::new();
+    for entry in wanted.keys() {
+        *digests.entry(entry.program).or_default() += 1;
+    }
+    let mut in_order: Vec<(CheckedProgram, usize)> = digests.into_iter().collect();
+    in_order.sort_by_key(|(program, _)| !checked.contains(program));
+    let mut of_programs = Shares::of(CHECKED_PROGRAMS_OF_USER);
+    let mut of_digests = Shares::of(ACCEPTED_DIGESTS_OF_USER);
+    in_order.retain(|(program, digests)| {
+        of_programs.take(program.uid, 1) && of_digests.take(program.uid, *digests)
+    });
+    let fits: BTreeSet<CheckedProgram> = in_order.into_iter().map(|(program, _)| program).collect();
+    wanted.retain(|entry, _| fits.contains(&entry.program));
+    of_programs.beyond.append(&mut of_digests.beyond);
+    (wanted, of_programs.beyond)
 }
 
 fn checked(uid: u32, path: &Path) -> CheckedProgram {
@@ -297,6 +323,8 @@ impl Canary {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use test_case::test_case;
 
     use super::*;
@@ -332,5 +360,45 @@ mod tests {
         assert_eq!(extents("one"), Some(AcceptedDigest::PART));
         assert_eq!(extents("two"), Some(AcceptedDigest::WHOLE));
         assert_eq!(wanted(&accepted).len(), 2, "a path that is too long");
+    }
+
+    fn entries(
+        uid: u32,
+        programs: Range<usize>,
+        digests: usize,
+    ) -> impl Iterator<Item = (AcceptedDigest, u32)> {
+        let digest = |number: usize| *Digest::of(&number.to_ne_bytes()).as_bytes();
+        programs.flat_map(move |path| {
+            (0..digests).map(move |number| {
+                let entry = AcceptedDigest {
+                    program: CheckedProgram {
+                        path: path as u64,
+                        uid,
+                        reserved: 0,
+                    },
+                    digest: digest(number),
+                };
+                (entry, AcceptedDigest::WHOLE)
+            })
+        })
+    }
+
+    #[test_case(0..2 * CHECKED_PROGRAMS_OF_USER, 1 => CHECKED_PROGRAMS_OF_USER; "programs")]
+    #[test_case(0..3, ACCEPTED_DIGESTS_OF_USER / 2 + 1 => ACCEPTED_DIGESTS_OF_USER / 2 + 1; "digests of a whole program")]
+    fn a_user_with_many_leaves_room_for_others(programs: Range<usize>, digests: usize) -> usize {
+        let few: BTreeMap<_, _> = entries(8, 0..10, 2).collect();
+        let many = entries(7, programs, digests);
+        let (fits, beyond) = fitting(many.chain(few.clone()).collect(), &BTreeSet::new());
+        assert_eq!(beyond, BTreeSet::from([7]));
+        assert!(few.keys().all(|entry| fits.contains_key(entry)));
+        fits.len() - few.len()
+    }
+
+    #[test]
+    fn what_is_checked_gives_way_to_nothing() {
+        let before: BTreeMap<_, _> = entries(7, 1..CHECKED_PROGRAMS_OF_USER + 1, 1).collect();
+        let checked = before.keys().map(|entry| entry.program).collect();
+        let all = before.clone().into_iter().chain(entries(7, 0..1, 1)).collect();
+        assert_eq!(fitting(all, &checked), (before, BTreeSet::from([7])));
     }
 }

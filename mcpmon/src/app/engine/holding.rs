@@ -56,6 +56,10 @@ pub(super) struct Holds {
     releaser: Option<Child>,
 }
 
+/// The warning about programs without room in the kernel's tables.
+const UNCHECKED: &str =
+    "not every program of a pinned server is checked when it is started; those beyond are stopped";
+
 impl Holds {
     pub(super) fn new(gate: ExecGate, starts: StartTables) -> Self {
         Self {
@@ -142,8 +146,10 @@ impl Core {
             let names = names.into_iter().flat_map(gated).collect();
             self.holds.unfit = unfit(self.holds.gate.replace(&names).map_err(|error| error.to_string()));
             let programs = self.monitor.checked_programs().into_iter().map(accepted);
-            if let Err(error) = self.holds.starts.replace(&programs.collect()) {
-                tracing::warn!(%error, "not every program of a pinned server is checked when it is started: those beyond are stopped");
+            match self.holds.starts.replace(&programs.collect()) {
+                Ok(beyond) if beyond.is_empty() => {}
+                Ok(users) => tracing::warn!(?users, "{UNCHECKED}: their users have too many"),
+                Err(error) => tracing::warn!(%error, "{UNCHECKED}"),
             }
         }
         if let Some(cause) = &self.holds.unfit {
