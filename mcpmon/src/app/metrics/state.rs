@@ -18,12 +18,13 @@ use crate::app::{
 type Labels = Vec<(&'static str, String)>;
 
 /// The components that the self-test checks, each with its name in `degraded`.
-const TESTED: [(Component, &str); 5] = [
+const TESTED: [(Component, &str); 6] = [
     (Component::NetworkGate, "network gate"),
     (Component::PacketGate, "packet gate"),
     (Component::ExecSensor, "exec sensor"),
     (Component::Pins, "pins"),
     (Component::ExecGate, "exec gate"),
+    (Component::StartCheck, "start check"),
 ];
 
 /// Returns the state of the daemon as metrics.
@@ -112,9 +113,10 @@ fn build() -> MetricFamily {
 }
 
 /// Returns 1 for each component that passed the latest self-test. Returns 0 for each that did not, and for every other
-/// degraded component.
+/// degraded component. What this host has nothing for is no component of it.
 fn effective(status: &Status) -> Vec<(Labels, u64)> {
-    let tested = TESTED.iter().map(|(component, name)| {
+    let is_here = |(component, _): &&(Component, &str)| !is_absent(&status.checks, *component);
+    let tested = TESTED.iter().filter(is_here).map(|(component, name)| {
         let works = is_proved(&status.checks, *component) && !status.degraded.contains_key(*name);
         (*name, u64::from(works))
     });
@@ -132,6 +134,14 @@ fn is_proved(checks: &[SelfTestCheck], component: Component) -> bool {
     let is_passed = |check: &SelfTestCheck| check.outcome == CheckOutcome::Passed;
     let is_failed = |check: &SelfTestCheck| matches!(check.outcome, CheckOutcome::Failed(_));
     outcomes().any(is_passed) && !outcomes().any(is_failed)
+}
+
+/// Returns whether this host has nothing for a component.
+fn is_absent(checks: &[SelfTestCheck], component: Component) -> bool {
+    let is_absent = |check: &SelfTestCheck| matches!(check.outcome, CheckOutcome::Absent(_));
+    checks
+        .iter()
+        .any(|check| check.component == component && is_absent(check))
 }
 
 fn label(name: &'static str, value: &str) -> Labels {
@@ -173,6 +183,14 @@ mod tests {
             ),
         ];
         let proved = TESTED.map(|(component, _)| is_proved(&checks, component));
-        assert_eq!(proved, [true, false, false, false, false]);
+        assert_eq!(proved, [true, false, false, false, false, false]);
+    }
+
+    #[test]
+    fn what_a_host_has_nothing_for_is_told_from_what_does_not_work() {
+        let is_absent = |outcome| is_absent(&[check(Component::StartCheck, outcome)], Component::StartCheck);
+        assert!(is_absent(CheckOutcome::Absent("no BPF LSM".to_owned())));
+        assert!(!is_absent(CheckOutcome::Failed("not refused".to_owned())));
+        assert!(!is_absent(CheckOutcome::Passed));
     }
 }
