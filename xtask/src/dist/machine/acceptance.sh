@@ -55,24 +55,41 @@ asks_with_group() { setpriv --reuid 65534 --regid "$1" --clear-groups "$2" statu
 may_not_ask() { asks_with_group 65534 "$1" 2>&1 | grep 'no permission for /run/mcpmon/mcpmon.sock'; }
 
 confinement() { tr -d '\0' <"/proc/$1/attr/current"; }
-denied_by_apparmor() { dmesg | grep 'apparmor="DENIED".* profile="mcpmon[/"]'; }
+# The kernel's log after a mark, the time of what was its last line then. One that no longer reaches back to it, or that cannot be
+# read, is an error.
+mark=0
+mark_log() { mark=$(dmesg | tail -n 1 | sed 's/^\[ *\([0-9.]*\)\].*/\1/'); }
+log_since_mark() {
+    dmesg | awk -v mark="$mark" '
+        { time = substr($0, 2) + 0 }
+        NR == 1 && time > mark + 0 { print "the log begins after " mark " s, where it was marked"; exit }
+        time > mark + 0
+        END { if (NR == 0) print "the log is empty"; exit NR < 2 }'
+}
+denials_by_apparmor() { grep 'apparmor="DENIED".* profile="mcpmon[/"]'; }
 # By domains, for threads have names of their own: that of the service, in which this test runs as well, and that of users, in
 # which only wrappers and their servers run here. So is what others are denied of the service.
 denials_by_selinux() {
-    dmesg | grep -E 'avc: +denied .* (scontext=[a-z_]+:[a-z_]+:(initrc|unconfined)_t:|tcontext=[a-z_]+:[a-z_]+:initrc_t:)'
+    grep -E 'avc: +denied .* (scontext=[a-z_]+:[a-z_]+:(initrc|unconfined)_t:|tcontext=[a-z_]+:[a-z_]+:initrc_t:)'
 }
-# Beyond those that this test provoked.
-provoked=0
-denied_by_selinux() { denials_by_selinux | tail -n +$((provoked + 1)) | grep .; }
-# Code on the heap, which Debian's policy lets neither domain run.
+nothing_is_denied() {
+    local log
+    log=$(log_since_mark) || { echo "$log"; return 1; }
+    not "denials_by_$MODULE" <<<"$log"
+}
+# The kernel writes denials to its log a moment later.
+is_logged() { log_since_mark | "$@"; }
+# Code on the heap, which Debian's policy lets neither domain run: the domain $1, to which the words after it lead.
 tells_what_it_denies() {
-    provoked=$(denials_by_selinux | wc -l)
+    local domain=$1
+    shift
     # shellcheck disable=SC2016
     not "$@" perl -e '
         my $text = "x" x 100;
-        exit(syscall(10, unpack("J", pack("p", $text)) & ~4095, 4096, 7) ? 1 : 0)' && denied_by_selinux
+        exit(syscall(10, unpack("J", pack("p", $text)) & ~4095, 4096, 7) ? 1 : 0)' &&
+        await is_logged grep -E "avc: +denied +\{ exec(heap|mem) \} .* comm=\"perl\" scontext=[a-z_]+:[a-z_]+:$domain:"
     local outcome=$?
-    provoked=$(denials_by_selinux | wc -l)
+    mark_log
     return $outcome
 }
 confined() { aa-exec --profile mcpmon -- "$@"; }
@@ -110,17 +127,17 @@ confined_by_apparmor() {
     # Whatever is on the way of the program that writes is not the profile.
     # shellcheck disable=SC2086
     mkdir $places
-    check "$form: confined: nothing was denied" not denied_by_apparmor
+    check "$form: confined: nothing was denied" nothing_is_denied
     check "$form: confined: it writes where it is to" confined "$program" man --directory /run/mcpmon/pages
     check "$form: confined: what writes elsewhere by itself" "$program" man --directory /root/pages
     rm /root/pages/*
     check "$form: confined: fails there under the profile" not confined "$program" man --directory /root/pages
     check "$form: confined: and writes nothing" is "$(ls /root/pages)" ""
     check "$form: confined: and it runs no shell" not confined /bin/sh -c true
-    check "$form: confined: which the kernel's log tells" denied_by_apparmor
+    check "$form: confined: which the kernel's log tells" await is_logged denials_by_apparmor
     # shellcheck disable=SC2086
     rm -r $places
-    dmesg --clear
+    mark_log
 }
 
 have_their_types() {
@@ -136,9 +153,9 @@ confined_by_selinux() {
     check "$form: confined: it reloads its configuration" systemctl reload mcpmon
     check "$form: confined: its files have their types" have_their_types "$program" /var/lib/mcpmon
     wraps "$form" "$program" $user runcon $user
-    check "$form: confined: nothing was denied" not denied_by_selinux
-    check "$form: confined: what the service's domain may not is told" tells_what_it_denies env
-    check "$form: confined: and what its user's may not" tells_what_it_denies runcon $user
+    check "$form: confined: nothing was denied" nothing_is_denied
+    check "$form: confined: what the service's domain may not is told" tells_what_it_denies initrc_t env
+    check "$form: confined: and what its user's may not" tells_what_it_denies unconfined_t runcon $user
 }
 
 listen() {
@@ -295,7 +312,7 @@ lifecycle() {
     check "$form: the daemon is stopped" systemctl stop mcpmon
     check "$form: and its rule goes on refusing" end_loop
     check "$form: and is started again" systemctl start mcpmon
-    check "$form: confined: nothing was denied since" not "denied_by_$MODULE"
+    check "$form: confined: nothing was denied since" nothing_is_denied
     check "$form: what the kernel keeps is where it is to be" test -e /sys/fs/bpf/mcpmon
     check "$form: remove" "${form}_remove"
     check "$form: removed: the address is reached" connects
@@ -317,6 +334,7 @@ lifecycle() {
 # A prefix that a symbolic link leads to: the profile holds for the file behind it, and what another link leads to is the same.
 linked() {
     local script profile=/etc/apparmor.d/mcpmon unit=/etc/systemd/system/mcpmon.service
+    mark_log
     rm -rf /tmp/unpacked && mkdir /tmp/unpacked /srv/mcpmon && tar -xf /packages/new/*.tar.gz -C /tmp/unpacked
     ln -s /srv/mcpmon /opt/mcpmon
     script=$(echo /tmp/unpacked/*/install.sh)
@@ -327,7 +345,7 @@ linked() {
     check "link: the service starts" systemctl restart mcpmon
     check "link: the service is confined" is "$(confinement "$(main_pid)")" "mcpmon (enforce)"
     check "link: status" await /opt/mcpmon/bin/mcpmon status
-    check "link: nothing was denied" not denied_by_apparmor
+    check "link: nothing was denied" nothing_is_denied
     ln -s /srv/mcpmon /opt/later
     check "link: another link: install" sh "$script" --prefix /opt/later --start
     check "link: another link: the program" test -x /srv/mcpmon/bin/mcpmon
@@ -342,6 +360,7 @@ echo "mcpmon-vm: kernel $(uname -r)"
 ip link set lo up
 ip address add $ADDRESS/32 dev lo
 listen
+mark_log
 for form in $FORMS; do
     lifecycle "$form"
 done

@@ -28,7 +28,8 @@ const OLD: &str = "0.0.1";
 const LIMIT: Duration = Duration::from_secs(7200);
 /// The memory for the root file system, for the archive from which it is unpacked and, for SELinux, for a second one.
 const MEMORY: &str = "4096";
-const PARAMETERS: &str = "systemd.show_status=0 systemd.wants=acceptance.service quiet";
+/// The kernel's log is long enough for all that is denied in a run.
+const PARAMETERS: &str = "systemd.show_status=0 systemd.wants=acceptance.service quiet log_buf_len=4M";
 
 /// The packages in addition to the essential ones: the dependencies of mcpmon's, and rpm for the other kind of package.
 const PACKAGES: &str = "systemd,systemd-sysv,init-system-helpers,iproute2,rpm,ca-certificates";
