@@ -1,6 +1,6 @@
 //! The exec gate: the names by which the kernel stops starts before their first instruction, and the stopped processes.
 
-use crate::{assert_layout, event::ProcessKey, pod};
+use crate::{assert_layout, event::ProcessKey, pod, process::FileKey};
 
 /// A name with which a user's pinned server is started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,8 +55,20 @@ pub struct AcceptedDigest {
 impl AcceptedDigest {
     /// Value of an entry: the program is all that is pinned, so it is not stopped.
     pub const WHOLE: u32 = 1;
-    /// Value of an entry: other files of the server have to be compared, and the program is stopped for that.
+    /// Value of an entry: more than its digest decides about the program, and it is stopped for that.
     pub const PART: u32 = 2;
+}
+
+/// A start of a checked program with an accepted digest, until the process has become that program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct AcceptedStart {
+    /// The program's file.
+    pub file: FileKey,
+    /// [`AcceptedDigest::WHOLE`] or [`AcceptedDigest::PART`].
+    pub extent: u32,
+    /// Explicit padding.
+    pub reserved: u32,
 }
 
 /// The switch of the gate. The daemon extends the time as long as it works; after that time the kernel stops no
@@ -123,9 +135,10 @@ pub fn name_hash(name: &[u8]) -> u64 {
 assert_layout!(GateKey, size 16, uid at 8, kind at 12);
 assert_layout!(CheckedProgram, size 16, uid at 8);
 assert_layout!(AcceptedDigest, size 48, digest at 16);
+assert_layout!(AcceptedStart, size 40, extent at 32);
 assert_layout!(Gate, size 8);
 assert_layout!(Hold, size 24, flags at 16);
-pod!(GateKey, CheckedProgram, AcceptedDigest, Gate, Hold);
+pod!(GateKey, CheckedProgram, AcceptedDigest, AcceptedStart, Gate, Hold);
 
 #[cfg(test)]
 mod tests {

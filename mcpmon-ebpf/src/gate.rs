@@ -10,7 +10,7 @@ use aya_ebpf::{
 };
 use mcpmon_common::{
     event::{Counter, ExecRecord, Kind, ResumeRecord},
-    gate::{GateKey, GateKind, HASH_BASIS, Hold, hash_byte, name_hash},
+    gate::{AcceptedDigest, GateKey, GateKind, HASH_BASIS, Hold, hash_byte, name_hash},
     limits::{ARGV_MAX, GATE_ARGV_MAX},
     process::ProcessEntry,
 };
@@ -34,11 +34,12 @@ pub(crate) fn hold(record: &mut ExecRecord, argv: &[u8; ARGV_MAX]) -> bool {
         return false;
     }
     let pid = record.process.pid;
-    if start::is_verified(pid, &record.file) {
+    let extent = start::accepted_extent(pid, &record.file);
+    if extent == AcceptedDigest::WHOLE {
         record.flags |= ExecRecord::FLAG_VERIFIED;
         return false;
     }
-    if !is_gated(record, argv) {
+    if extent != AcceptedDigest::PART && !is_gated(record, argv) {
         return false;
     }
     let hold = Hold {

@@ -10,7 +10,7 @@ use aya_ebpf::{
 };
 use mcpmon_common::{
     event::{Counter, ExecBuffer, OpenedConnection},
-    gate::{AcceptedDigest, CheckedProgram, Gate, GateKey, Hold},
+    gate::{AcceptedDigest, AcceptedStart, CheckedProgram, Gate, GateKey, Hold},
     limits::{
         ACCEPTED_DIGESTS as ACCEPTED_DIGESTS_MAX, AGENT_NAMES as AGENT_NAMES_MAX,
         CHECKED_PROGRAMS as CHECKED_PROGRAMS_MAX, COMM_LEN, CONNECTION_RING, GATE_NAMES, HELD_PROCESSES,
@@ -63,7 +63,7 @@ pub(crate) static GATED: HashMap<GateKey, u32> = HashMap::with_max_entries(GATE_
 #[map]
 pub(crate) static HOLDS: HashMap<u32, Hold> = HashMap::with_max_entries(HELD_PROCESSES, 0);
 
-// Checked programs with their accepted digests, and the files of starts that passed the check, by thread group.
+// Checked programs with their accepted digests, and starts that passed the check, by thread group.
 // Preallocated: before 6.1, programs that may sleep can use no other maps.
 #[map]
 pub(crate) static CHECKED_PROGRAMS: HashMap<CheckedProgram, u32> =
@@ -72,7 +72,7 @@ pub(crate) static CHECKED_PROGRAMS: HashMap<CheckedProgram, u32> =
 pub(crate) static ACCEPTED_DIGESTS: HashMap<AcceptedDigest, u32> =
     HashMap::with_max_entries(ACCEPTED_DIGESTS_MAX, 0);
 #[map]
-pub(crate) static VERIFIED: LruHashMap<u32, FileKey> = LruHashMap::with_max_entries(HELD_PROCESSES, 0);
+pub(crate) static VERIFIED: LruHashMap<u32, AcceptedStart> = LruHashMap::with_max_entries(HELD_PROCESSES, 0);
 
 /// The state of a search in arguments: hash and kind of the current name, and whether a name was found. It is not kept
 /// in registers, because the verifier would track it there, and check the rest of the search once for each state.

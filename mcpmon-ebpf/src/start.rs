@@ -11,7 +11,7 @@ use aya_ebpf::{
 };
 use mcpmon_common::{
     event::{Counter, Kind, RefusedStartRecord},
-    gate::{AcceptedDigest, CheckedProgram, HASH_BASIS, hash_byte},
+    gate::{AcceptedDigest, AcceptedStart, CheckedProgram, HASH_BASIS, hash_byte},
     limits::FILENAME_MAX,
     process::FileKey,
 };
@@ -106,22 +106,29 @@ pub(crate) fn try_start(ctx: &LsmContext) -> Result<i32, Error> {
         return Ok(-EPERM);
     };
     count(Counter::StartVerified);
-    if extent == AcceptedDigest::WHOLE {
-        // Without an entry the process is stopped and compared, as without this program.
-        let _full = VERIFIED.insert(caller.pid, file, 0);
-    }
+    let start = AcceptedStart {
+        file,
+        extent,
+        reserved: 0,
+    };
+    // Without an entry the process is stopped by its name and compared, as without this program.
+    let _full = VERIFIED.insert(caller.pid, start, 0);
     Ok(0)
 }
 
-/// Returns whether the file of this start has an accepted digest, and is all that has to be compared.
+/// Returns the extent of the accepted digest that the file of this start has; 0 if it has none.
 #[inline(always)]
-pub(crate) fn is_verified(pid: u32, file: &FileKey) -> bool {
+pub(crate) fn accepted_extent(pid: u32, file: &FileKey) -> u32 {
     // SAFETY: entries are written by this process's own starts only.
     let Some(verified) = (unsafe { VERIFIED.get(pid) }).copied() else {
-        return false;
+        return 0;
     };
     let _absent = VERIFIED.remove(pid);
-    verified == *file
+    if verified.file == *file {
+        verified.extent
+    } else {
+        0
+    }
 }
 
 #[inline(always)]

@@ -51,7 +51,7 @@ impl Monitor {
             launch.is_some_and(|launch| launch.server == key.server)
         };
         let may_add = |key: &PinKey| first_launches.contains(key);
-        // A server policy goes by the command: a declared one with arguments may be another server than the program alone.
+        // A server policy goes by the command: one with arguments, or by a link, may be another server than the program alone.
         let has_server_policy = self.policy.server_policy != ServerPolicy::None;
         let may_be_refused = |uid| has_server_policy || self.instances.is_crowded(uid);
         checked_programs(&self.pins, is_alone, may_add, may_be_refused)

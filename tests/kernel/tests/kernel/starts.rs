@@ -5,7 +5,10 @@ use std::{
     collections::BTreeSet,
     fs::{self, OpenOptions},
     io::{self, Write as _},
-    os::{fd::AsRawFd as _, unix::process::CommandExt as _},
+    os::{
+        fd::AsRawFd as _,
+        unix::{fs::symlink, process::CommandExt as _},
+    },
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -154,6 +157,12 @@ fn judged(lab: &mut Lab, is_checked: bool) -> Result<()> {
     let part = next(lab, &[accepted(digest, false)])?;
     ensure!(matches!(part, Start::Stopped(_)), "{part:?}");
 
+    let by_link = next(lab, &[accepted(digest, false)])?;
+    ensure!(
+        matches!(by_link, Start::Stopped(_)) == is_checked,
+        "under a name that the gate does not know: {by_link:?}"
+    );
+
     // Another file, which is not the pinned one, is changed.
     lab.records(|_| None::<()>)?;
     let before = lab.count(Counter::StartRefused)?;
@@ -236,6 +245,9 @@ fn starts(test: &mut Test) -> Result<()> {
     for _ in 0..2 {
         next(test, &mut Command::new(&program))?;
     }
+    let link = scratch.join("of-another-name");
+    symlink(&program, &link)?;
+    next(test, Command::new(&link).arg0(&program))?;
     // What follows is the changed program.
     let replace = |from: &Path, to: &Path| fs::rename(from, to);
     replace(&spare, &program)?;
