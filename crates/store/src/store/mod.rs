@@ -206,7 +206,9 @@ impl Store {
         self.is_awaited = true;
         let mut prepare = || {
             self.connection.busy_handler(Some(locks::look_again_meanwhile))?;
-            // The log is written back by those that nobody waits for: that takes milliseconds.
+            // The log is written back at the commits of those that nobody waits for, such as a recorder: each call has an
+            // event. It is not written back whenever they rest, because SQLite syncs a log that begins anew, and the next
+            // call would wait for the disk: milliseconds in place of microseconds.
             self.connection
                 .pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
         };
