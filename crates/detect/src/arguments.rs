@@ -18,12 +18,12 @@ const STEP: usize = 64;
 #[derive(Debug, Default)]
 pub struct Arguments<'a> {
     steps: Vec<Step<'a>>,
-    entries: Vec<Entry<'a>>,
+    entries: Vec<ArgumentEntry<'a>>,
     is_cut: bool,
 }
 
 #[derive(Debug)]
-struct Entry<'a> {
+struct ArgumentEntry<'a> {
     way: Range<usize>,
     kind: ArgumentKind,
     text: Cow<'a, str>,
@@ -70,7 +70,7 @@ impl<'a> Arguments<'a> {
             }
             let from = arguments.steps.len();
             arguments.steps.extend_from_slice(path.steps());
-            arguments.entries.push(Entry {
+            arguments.entries.push(ArgumentEntry {
                 way: from..arguments.steps.len(),
                 kind: match scalar {
                     Scalar::String(Part::Key) => ArgumentKind::Key,

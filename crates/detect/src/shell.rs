@@ -37,7 +37,7 @@ pub(crate) struct Word {
 
 /// One simple command.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Command {
+pub(crate) struct ShellCommand {
     /// Its words, quotes removed.
     pub(crate) words: Vec<Word>,
     /// The target files of its output.
@@ -52,7 +52,7 @@ pub(crate) struct Command {
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     /// The simple commands, in order.
-    pub(crate) commands: Vec<Command>,
+    pub(crate) commands: Vec<ShellCommand>,
     /// The nested lines that substitutions run.
     pub(crate) nested: Vec<String>,
 }
@@ -70,7 +70,7 @@ struct Lexer<'a> {
     rest: Peekable<Chars<'a>>,
     expansion: Expansion,
     script: Script,
-    command: Command,
+    command: ShellCommand,
     word: Option<Word>,
     next: Next,
     documents: Vec<(String, bool)>,
@@ -86,7 +86,7 @@ pub(crate) fn script(line: &str, expansion: Expansion) -> Script {
         rest: line.chars().peekable(),
         expansion,
         script: Script::default(),
-        command: Command::default(),
+        command: ShellCommand::default(),
         word: None,
         next: Next::Word,
         documents: Vec::new(),
@@ -351,7 +351,7 @@ impl Lexer<'_> {
         self.next = Next::Word;
         self.runs = false;
         let command = std::mem::take(&mut self.command);
-        if command != Command::default() {
+        if command != ShellCommand::default() {
             self.script.commands.push(command);
         }
     }
@@ -393,8 +393,8 @@ mod tests {
 
     fn shown(line: &str) -> Vec<String> {
         let script = script(line, Expansion::Read);
-        let command = |command: &Command| {
-            let Command {
+        let command = |command: &ShellCommand| {
+            let ShellCommand {
                 words,
                 outputs,
                 inputs,

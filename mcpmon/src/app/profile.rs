@@ -9,7 +9,7 @@ use mcpmon_config::{
 use mcpmon_detect::{
     arguments::Arguments,
     mask::MASK,
-    protected_paths::{Access, Lookup, Places, Protection, named_files, protection},
+    protected_paths::{FileAccess, Lookup, Places, Protection, named_files, protection},
 };
 use mcpmon_model::{
     Action, DefinitionKind, DefinitionRecord, Digest, Direction, EventKind, EventType, Layer, RawJson,
@@ -323,8 +323,8 @@ impl Sketch {
         };
         for file in named_files(tool, &Arguments::walk(RawJson::trusted(input))) {
             let is_written = match file.access {
-                Access::Read => false,
-                Access::Write | Access::Remove => true,
+                FileAccess::Read => false,
+                FileAccess::Write | FileAccess::Remove => true,
             };
             // Creating or removing a file changes its directory.
             let path = match is_written {
@@ -441,7 +441,11 @@ fn files(start: Option<&SessionStart>, named: Option<&NamedFiles>) -> Vec<SeenFi
     candidates
         .sort_by_key(|(path, is_written, calls)| (!*is_written, path.len(), path.clone(), calls.is_some()));
     for (path, is_written, calls) in candidates {
-        let access = if is_written { Access::Write } else { Access::Read };
+        let access = if is_written {
+            FileAccess::Write
+        } else {
+            FileAccess::Read
+        };
         let is_protected = calls.is_some() && holds_much_else(&path)
             || matches!(
                 protection(&path, access, &Places::default(), &[]),

@@ -7,7 +7,7 @@ use regex::RegexSet;
 use serde::Deserialize;
 
 /// The parsed table.
-pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
+pub(super) static TABLE: LazyLock<InventoryRules> = LazyLock::new(|| {
     let table: Source =
         toml::from_str(include_str!("../../rules/inventory.toml")).expect("a test reads the table");
     let signal = |(name, patterns): (String, Vec<String>)| {
@@ -15,7 +15,7 @@ pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
         let set = RegexSet::new(patterns).expect("a test compiles the signals");
         (name, set)
     };
-    Table {
+    InventoryRules {
         rules: table.rule,
         signals: table.signals.into_iter().map(signal).collect(),
     }
@@ -23,7 +23,7 @@ pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
 
 /// The rules, and the signals that they combine.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct InventoryRules {
     pub(super) rules: Vec<InventoryRule>,
     pub(super) signals: BTreeMap<String, RegexSet>,
 }

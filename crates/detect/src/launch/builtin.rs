@@ -6,7 +6,7 @@ use super::{
     command::{Word, basename},
     identity::{Claim, Ground},
     launchers::LAUNCHERS,
-    pattern::{Kind, mentions_mcp},
+    pattern::{PatternKind, mentions_mcp},
     rules::MAX_NAME,
     runner,
     target::{Subject, Target},
@@ -52,8 +52,8 @@ fn by_name(globs: &[NameGlob], claim: &Claim, full: &str) -> Option<String> {
     };
     let bare = full.rsplit('/').next().unwrap_or(full);
     let part = || match claim.kind {
-        Kind::Module => bare.split('.').find_map(matching),
-        Kind::Package | Kind::Script => None,
+        PatternKind::Module => bare.split('.').find_map(matching),
+        PatternKind::Package | PatternKind::Script => None,
     };
     matching(full).or_else(|| matching(bare)).or_else(part)
 }
@@ -62,7 +62,7 @@ fn by_name(globs: &[NameGlob], claim: &Claim, full: &str) -> Option<String> {
 fn by_ground(claim: &Claim, full: &str) -> Option<String> {
     let bare = full.rsplit('/').next().unwrap_or(full);
     let known = |name: &str| SERVERS.contains(&name);
-    if known(full) || (claim.kind == Kind::Module && known(&full.replace('_', "-"))) {
+    if known(full) || (claim.kind == PatternKind::Module && known(&full.replace('_', "-"))) {
         return Some(format!("known server {full}"));
     }
     match claim.ground {
@@ -106,7 +106,7 @@ fn follows(arguments: &[Word<'_>], words: &[String], more: bool) -> bool {
 fn is_idle_sdk(target: &Target<'_>, full: &str, claim: &Claim) -> bool {
     let by_name = match target.subject {
         Subject::Program(_) | Subject::Package { .. } | Subject::Module(_) => true,
-        Subject::File(_) => claim.kind == Kind::Package && claim.ground == Ground::Name,
+        Subject::File(_) => claim.kind == PatternKind::Package && claim.ground == Ground::Name,
         Subject::Served(_) | Subject::Image(_) | Subject::Task(_) | Subject::Code => false,
     };
     by_name && runner::is_sdk(full)

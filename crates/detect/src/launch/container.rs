@@ -4,8 +4,8 @@ use super::{
     Stage,
     command::Command,
     launchers::shared,
-    options::{End, Options, given, parse},
-    target::{Step, Subject, Target},
+    options::{End, ValueOptions, given, parse},
+    target::{Subject, Target, TargetStep},
 };
 
 /// The client of Docker's sandboxes.
@@ -28,7 +28,7 @@ struct Run {
     /// True if it is a sandbox for an agent, whose name is in the place of the image.
     is_sandbox: bool,
     /// The options of the verb.
-    known: &'static Options,
+    known: &'static ValueOptions,
     /// Position of the first word after the verb.
     options: usize,
     /// Position of the word that names image, service or container.
@@ -74,7 +74,7 @@ impl Run {
     }
 }
 
-fn operand(command: &Command<'_>, from: usize, options: &Options) -> Option<usize> {
+fn operand(command: &Command<'_>, from: usize, options: &ValueOptions) -> Option<usize> {
     match parse(command, from, options).end {
         End::Operand(at) => Some(at),
         End::Module { .. } | End::File { .. } | End::Line { .. } | End::Code | End::Idle | End::Nothing => {
@@ -84,7 +84,7 @@ fn operand(command: &Command<'_>, from: usize, options: &Options) -> Option<usiz
 }
 
 /// Returns the command that `command` runs in a container.
-pub(super) fn step(command: Command<'_>) -> Step<'_> {
+pub(super) fn step(command: Command<'_>) -> TargetStep<'_> {
     let Some(Run {
         image: at,
         is_entered,
@@ -92,7 +92,7 @@ pub(super) fn step(command: Command<'_>) -> Step<'_> {
         ..
     }) = Run::read(&command)
     else {
-        return Step::idle(command);
+        return TargetStep::idle(command);
     };
     let image = command.words[at].clone();
     let is_agent = is_sandbox && !is_entered;
@@ -118,7 +118,7 @@ pub(super) fn step(command: Command<'_>) -> Step<'_> {
     } else {
         Subject::Image(image)
     };
-    Step::Is(Target::new(subject, stage, command, at + 1), vec![inside])
+    TargetStep::Is(Target::new(subject, stage, command, at + 1), vec![inside])
 }
 
 /// Returns whether the program that `command` runs in a container receives the input of its client. Returns true if

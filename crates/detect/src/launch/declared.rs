@@ -3,7 +3,7 @@
 use super::{
     budget::Budget,
     command::{Command, Word, program_name},
-    target::{Step, Subject, step},
+    target::{Subject, TargetStep, step},
 };
 
 /// Returns whether `argv` starts the server declared as `command` with `args`.
@@ -25,13 +25,13 @@ fn matches_at(name: &str, args: &[String], command: Command<'_>, budget: Budget)
         return true;
     }
     match step(command) {
-        Step::Runs(commands) => budget
+        TargetStep::Runs(commands) => budget
             .wrapper()
             .is_some_and(|budget| any(name, args, commands, budget)),
-        Step::Shell(commands) => budget
+        TargetStep::Shell(commands) => budget
             .shell()
             .is_some_and(|budget| any(name, args, commands, budget)),
-        Step::Is(target, _) => match &target.subject {
+        TargetStep::Is(target, _) => match &target.subject {
             Subject::File(path) => {
                 program_name(path) == program_name(name) && same_words(args, &target.arguments)
             }

@@ -2,7 +2,7 @@
 
 use super::{
     command::basename,
-    package::{Name, Origin},
+    package::{NameOrigin, PackageName},
 };
 use crate::tables::{self, WordList};
 
@@ -23,16 +23,16 @@ const MAX_DEPTH: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileName {
     /// Name of the package or project that the file belongs to, if the path contains it.
-    pub(super) owner: Option<Name>,
+    pub(super) owner: Option<PackageName>,
     /// The relation of the file to its owner.
-    pub(super) part: Part,
+    pub(super) part: FilePart,
     /// Name of the file without its ending.
     pub(super) stem: String,
 }
 
 /// The part of its owner that a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum FilePart {
     /// The entry point of an installed package.
     Installed,
     /// A command in a package cache that npx and the like fill for one launch.
@@ -69,7 +69,7 @@ pub(super) fn says_nothing(name: &str) -> bool {
     ENTRY_POINTS.contains(&name.as_str()) || MCP_ENTRY_POINTS.contains(&name.as_str())
 }
 
-fn owner(directories: &[&str], stem: &str) -> (Option<Name>, Part) {
+fn owner(directories: &[&str], stem: &str) -> (Option<PackageName>, FilePart) {
     if let Some(modules) = directories.iter().rposition(|part| *part == "node_modules") {
         return installed(directories, modules, stem);
     }
@@ -78,8 +78,8 @@ fn owner(directories: &[&str], stem: &str) -> (Option<Name>, Part) {
         .rposition(|part| matches!(*part, "site-packages" | "dist-packages"))
     {
         return (
-            directories.get(packages + 1).map(|name| Name::bare(name)),
-            Part::Installed,
+            directories.get(packages + 1).map(|name| PackageName::bare(name)),
+            FilePart::Installed,
         );
     }
     let mut outer = directories
@@ -88,31 +88,31 @@ fn owner(directories: &[&str], stem: &str) -> (Option<Name>, Part) {
         .take(MAX_DEPTH)
         .skip_while(|part| INSIDE.contains(part));
     let (Some(project), around) = (outer.next(), outer.next()) else {
-        return (None, Part::Other);
+        return (None, FilePart::Other);
     };
     // A user's name can be any word.
     if around.is_some_and(|around| HOMES.contains(around)) {
-        return (None, Part::Other);
+        return (None, FilePart::Other);
     }
-    let name = Name {
+    let name = PackageName {
         scope: None,
         bare: (*project).to_owned(),
-        origin: Origin::Place,
+        origin: NameOrigin::Place,
     };
     let of_a_person = outer.next().is_some_and(|beyond| HOMES.contains(beyond));
     let collected = !of_a_person && around.is_some_and(|around| COLLECTIONS.contains(around));
     let part = if !(says_nothing(stem) || is_within(stem, project)) {
-        Part::Other
+        FilePart::Other
     } else if collected {
-        Part::Collected
+        FilePart::Collected
     } else {
-        Part::Entry
+        FilePart::Entry
     };
     (Some(name), part)
 }
 
 /// Returns the npm package below the `node_modules` at index `modules`.
-fn installed(directories: &[&str], modules: usize, stem: &str) -> (Option<Name>, Part) {
+fn installed(directories: &[&str], modules: usize, stem: &str) -> (Option<PackageName>, FilePart) {
     let inside = &directories[modules + 1..];
     match inside {
         [".bin", ..] | [] => {
@@ -122,19 +122,23 @@ fn installed(directories: &[&str], modules: usize, stem: &str) -> (Option<Name>,
                     || part.starts_with("dlx-")
             });
             (
-                Some(Name::bare(stem)),
-                if cached { Part::Cached } else { Part::Installed },
+                Some(PackageName::bare(stem)),
+                if cached {
+                    FilePart::Cached
+                } else {
+                    FilePart::Installed
+                },
             )
         }
         [scope, name, ..] if scope.starts_with('@') => (
-            Some(Name {
+            Some(PackageName {
                 scope: scope.strip_prefix('@').map(str::to_owned),
                 bare: (*name).to_owned(),
-                origin: Origin::Registry,
+                origin: NameOrigin::Registry,
             }),
-            Part::Installed,
+            FilePart::Installed,
         ),
-        [name, ..] => (Some(Name::bare(name)), Part::Installed),
+        [name, ..] => (Some(PackageName::bare(name)), FilePart::Installed),
     }
 }
 

@@ -4,9 +4,9 @@ use mcpmon_model::{Digest, ServerId, one_spelling};
 
 use super::{
     command::{Word, basename, program_name},
-    file::{FileName, Part, says_nothing},
-    package::{Name, Origin},
-    pattern::{Kind, is_tool},
+    file::{FileName, FilePart, says_nothing},
+    package::{NameOrigin, PackageName},
+    pattern::{PatternKind, is_tool},
     target::{Subject, Target},
 };
 use crate::tables::{self, WordList};
@@ -18,9 +18,9 @@ static MODULE_ENTRIES: WordList = tables::LAUNCH.list("identity", "module_entrie
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     /// The name.
-    pub(super) name: Name,
+    pub(super) name: PackageName,
     /// The kind of name.
-    pub(super) kind: Kind,
+    pub(super) kind: PatternKind,
     /// The evidence besides the name.
     pub(super) ground: Ground,
 }
@@ -62,9 +62,12 @@ pub(super) fn claims(target: &Target<'_>) -> Vec<Claim> {
             })
             .collect(),
         Subject::Program(path) if path.contains('/') => program_claims(path),
-        Subject::Program(name) => vec![by_name(Name::bare(program_name(name)), Kind::Package)],
-        Subject::Image(image) => Name::from_image(image)
-            .map(|name| by_name(name, Kind::Package))
+        Subject::Program(name) => vec![by_name(
+            PackageName::bare(program_name(name)),
+            PatternKind::Package,
+        )],
+        Subject::Image(image) => PackageName::from_image(image)
+            .map(|name| by_name(name, PatternKind::Package))
             .into_iter()
             .collect(),
         Subject::Task(name) => task_claims(name, directory),
@@ -153,7 +156,7 @@ pub(super) fn subject_text<'t>(subject: &'t Subject<'_>) -> &'t str {
     }
 }
 
-fn by_name(name: Name, kind: Kind) -> Claim {
+fn by_name(name: PackageName, kind: PatternKind) -> Claim {
     Claim {
         name,
         kind,
@@ -162,25 +165,25 @@ fn by_name(name: Name, kind: Kind) -> Claim {
 }
 
 fn package_claims(spec: &str, command: Option<&str>, directory: Option<&str>) -> Vec<Claim> {
-    let package = match Name::from_package(spec) {
+    let package = match PackageName::from_package(spec) {
         Some(name) => Some(name),
-        None => directory.map(|directory| Name::bare(basename(directory))),
+        None => directory.map(|directory| PackageName::bare(basename(directory))),
     };
-    let command = command.map(|command| Name::bare(program_name(command)));
+    let command = command.map(|command| PackageName::bare(program_name(command)));
     // One repository can have many commands; a package of a registry is known best by its own name.
     let names = match &package {
-        Some(name) if name.origin == Origin::Registry => [package, command],
+        Some(name) if name.origin == NameOrigin::Registry => [package, command],
         Some(_) | None => [command, package],
     };
     names
         .into_iter()
         .flatten()
-        .map(|name| by_name(name, Kind::Package))
+        .map(|name| by_name(name, PatternKind::Package))
         .collect()
 }
 
 fn module_claims(name: &Word<'_>, directory: Option<&str>) -> Vec<Claim> {
-    let mut claims = vec![by_name(Name::bare(name), Kind::Module)];
+    let mut claims = vec![by_name(PackageName::bare(name), PatternKind::Module)];
     if let Some(directory) = directory {
         claims.extend(entry_claim(&FileName::read(
             &name.replace('.', "/"),
@@ -204,28 +207,33 @@ fn module_name(name: &str) -> &str {
 fn file_claims(path: &str, directory: Option<&str>) -> Vec<Claim> {
     let file = FileName::read(path, directory);
     let kind = if is_command(path) {
-        Kind::Package
+        PatternKind::Package
     } else {
-        Kind::Script
+        PatternKind::Script
     };
-    let own = by_name(Name::bare(&file.stem), kind);
+    let own = by_name(PackageName::bare(&file.stem), kind);
     match (file.part, entry_claim(&file)) {
-        (Part::Installed | Part::Cached, Some(owner)) if file.stem == owner.name.bare => vec![owner],
-        (Part::Installed | Part::Cached, Some(owner)) if !file.stem.contains("install") => vec![owner],
-        (Part::Entry | Part::Collected, Some(owner)) if says_nothing(&file.stem) => vec![owner, own],
-        (Part::Entry | Part::Collected, Some(owner)) => vec![own, owner],
-        (Part::Installed | Part::Cached | Part::Entry | Part::Collected | Part::Other, _) => vec![own],
+        (FilePart::Installed | FilePart::Cached, Some(owner)) if file.stem == owner.name.bare => vec![owner],
+        (FilePart::Installed | FilePart::Cached, Some(owner)) if !file.stem.contains("install") => {
+            vec![owner]
+        }
+        (FilePart::Entry | FilePart::Collected, Some(owner)) if says_nothing(&file.stem) => vec![owner, own],
+        (FilePart::Entry | FilePart::Collected, Some(owner)) => vec![own, owner],
+        (
+            FilePart::Installed | FilePart::Cached | FilePart::Entry | FilePart::Collected | FilePart::Other,
+            _,
+        ) => vec![own],
     }
 }
 
 fn program_claims(path: &str) -> Vec<Claim> {
     let file = FileName::read(path, None);
     let is_script = file.stem != program_name(path);
-    if let (Part::Installed | Part::Cached, true) = (file.part, is_script) {
+    if let (FilePart::Installed | FilePart::Cached, true) = (file.part, is_script) {
         // The command of a package is a link to a script that an interpreter runs.
         return file_claims(path, None);
     }
-    let own = by_name(Name::bare(program_name(path)), Kind::Package);
+    let own = by_name(PackageName::bare(program_name(path)), PatternKind::Package);
     let owner = entry_claim(&file).filter(|owner| owner.name != own.name);
     match owner {
         Some(owner) if says_nothing(&own.name.bare) => vec![owner, own],
@@ -237,22 +245,22 @@ fn program_claims(path: &str) -> Vec<Claim> {
 /// Returns the claim of the package or project whose entry point `file` is.
 fn entry_claim(file: &FileName) -> Option<Claim> {
     let ground = match file.part {
-        Part::Installed | Part::Entry => Ground::Name,
-        Part::Cached => Ground::Cache,
-        Part::Collected => Ground::Collection,
-        Part::Other => return None,
+        FilePart::Installed | FilePart::Entry => Ground::Name,
+        FilePart::Cached => Ground::Cache,
+        FilePart::Collected => Ground::Collection,
+        FilePart::Other => return None,
     };
     let name = file.owner.clone()?;
     Some(Claim {
         name,
-        kind: Kind::Package,
+        kind: PatternKind::Package,
         ground,
     })
 }
 
 /// Returns the claims of the task itself, and of the project whose main task it is.
 fn task_claims(name: &str, directory: Option<&str>) -> Vec<Claim> {
-    let mut claims = vec![by_name(Name::bare(name), Kind::Script)];
+    let mut claims = vec![by_name(PackageName::bare(name), PatternKind::Script)];
     if matches!(name, "start" | "serve") {
         claims.extend(
             directory.and_then(|directory| entry_claim(&FileName::read("index.js", Some(directory)))),

@@ -6,8 +6,8 @@ use super::{
     Stage,
     command::{Command, program_name},
     launchers::{LAUNCHERS, has},
-    options::{End, Options, parse},
-    target::{Step, Subject, is_launcher},
+    options::{End, ValueOptions, parse},
+    target::{Subject, TargetStep, is_launcher},
 };
 use crate::tables;
 
@@ -17,7 +17,7 @@ use crate::tables;
 pub(super) struct Interpreter {
     #[serde(deserialize_with = "tables::words")]
     names: Vec<String>,
-    options: Options,
+    options: ValueOptions,
     #[serde(default)]
     operand: Operand,
 }
@@ -51,28 +51,30 @@ pub(super) fn is_shell(name: &str) -> bool {
 
 impl Interpreter {
     /// Returns the command this interpreter runs.
-    pub(super) fn step<'a>(&self, command: Command<'a>) -> Step<'a> {
+    pub(super) fn step<'a>(&self, command: Command<'a>) -> TargetStep<'a> {
         match parse(&command, 1, &self.options).end {
-            End::Module { name, .. } | End::File { path: name, .. } if name.is_empty() => Step::idle(command),
+            End::Module { name, .. } | End::File { path: name, .. } if name.is_empty() => {
+                TargetStep::idle(command)
+            }
             // `python -m pipx run x`
             End::Module { name, rest } if is_launcher(&name) => {
-                Step::Runs(vec![command.rest(rest - 1, None).renamed(&name)])
+                TargetStep::Runs(vec![command.rest(rest - 1, None).renamed(&name)])
             }
             End::Module { name, rest } => {
                 let stage = Stage::Module {
                     name: name.clone().into_owned(),
                 };
-                Step::is(Subject::Module(name), stage, command, rest)
+                TargetStep::is(Subject::Module(name), stage, command, rest)
             }
             End::File { path, rest } => {
                 let stage = Stage::Script {
                     path: path.clone().into_owned(),
                 };
-                Step::is(Subject::File(path), stage, command, rest)
+                TargetStep::is(Subject::File(path), stage, command, rest)
             }
             End::Operand(at) => self.operand(command, at),
-            End::Code | End::Nothing => Step::is(Subject::Code, Stage::Inline, command, usize::MAX),
-            End::Idle | End::Line { .. } => Step::idle(command),
+            End::Code | End::Nothing => TargetStep::is(Subject::Code, Stage::Inline, command, usize::MAX),
+            End::Idle | End::Line { .. } => TargetStep::idle(command),
         }
     }
 
@@ -85,31 +87,33 @@ impl Interpreter {
         }
     }
 
-    fn operand<'a>(&self, command: Command<'a>, at: usize) -> Step<'a> {
+    fn operand<'a>(&self, command: Command<'a>, at: usize) -> TargetStep<'a> {
         let word = command.words[at].clone();
         if word == "-" {
-            return Step::is(Subject::Code, Stage::Inline, command, usize::MAX);
+            return TargetStep::is(Subject::Code, Stage::Inline, command, usize::MAX);
         }
         let module = match &self.operand {
             Operand::File => false,
             Operand::Class => !word.contains('/') && !word.ends_with(".java"),
-            Operand::FileEnding(ending) if !word.ends_with(ending.as_str()) => return Step::idle(command),
+            Operand::FileEnding(ending) if !word.ends_with(ending.as_str()) => {
+                return TargetStep::idle(command);
+            }
             Operand::FileEnding(_) => false,
         };
         if module {
             let stage = Stage::Module {
                 name: word.clone().into_owned(),
             };
-            return Step::is(Subject::Module(word), stage, command, at + 1);
+            return TargetStep::is(Subject::Module(word), stage, command, at + 1);
         }
         if let Some(name) = launcher_script(&word) {
             let name = name.to_owned();
-            return Step::Runs(vec![command.rest(at, None).renamed(&name)]);
+            return TargetStep::Runs(vec![command.rest(at, None).renamed(&name)]);
         }
         let stage = Stage::Script {
             path: word.clone().into_owned(),
         };
-        Step::is(Subject::File(word), stage, command, at + 1)
+        TargetStep::is(Subject::File(word), stage, command, at + 1)
     }
 }
 
@@ -134,7 +138,7 @@ fn launcher_script(path: &str) -> Option<&str> {
 }
 
 /// Returns the command a shell runs: the commands of a line, or a script.
-pub(super) fn shell_step(command: Command<'_>) -> Step<'_> {
+pub(super) fn shell_step(command: Command<'_>) -> TargetStep<'_> {
     let mut line_follows = false;
     let mut at = 1;
     while let Some(word) = command.words.get(at) {
@@ -153,13 +157,13 @@ pub(super) fn shell_step(command: Command<'_>) -> Step<'_> {
         }
     }
     let Some(operand) = command.words.get(at).cloned() else {
-        return Step::is(Subject::Code, Stage::Inline, command, usize::MAX);
+        return TargetStep::is(Subject::Code, Stage::Inline, command, usize::MAX);
     };
     if line_follows {
-        return Step::line(&operand, &command.words[at + 1..], command.directory);
+        return TargetStep::line(&operand, &command.words[at + 1..], command.directory);
     }
     let stage = Stage::Shell {
         script: Some(operand.clone().into_owned()),
     };
-    Step::is(Subject::File(operand), stage, command, at + 1)
+    TargetStep::is(Subject::File(operand), stage, command, at + 1)
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde::Deserialize;
 
-use super::{interpreter::Interpreter, options::Options, prefix::Prefix, runner::Runner};
+use super::{interpreter::Interpreter, options::ValueOptions, prefix::Prefix, runner::Runner};
 use crate::tables;
 
 /// A program with a subcommand that is a server.
@@ -28,7 +28,7 @@ pub(super) struct Subcommand {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Launchers {
-    shared: BTreeMap<String, Options>,
+    shared: BTreeMap<String, ValueOptions>,
     pub(super) prefix: Vec<Prefix>,
     pub(super) interpreter: Vec<Interpreter>,
     pub(super) runner: Vec<Runner>,
@@ -48,7 +48,7 @@ pub(super) static LAUNCHERS: LazyLock<Launchers> = LazyLock::new(|| {
 });
 
 /// Options that several programs have.
-pub(super) fn shared(name: &str) -> &'static Options {
+pub(super) fn shared(name: &str) -> &'static ValueOptions {
     &LAUNCHERS.shared[name]
 }
 

@@ -9,7 +9,7 @@ use super::command::{Command, Word};
 /// The role of an option's value, for finding the command that is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Role {
+pub(super) enum OptionRole {
     /// A value without a role here.
     Value,
     /// Two words without a role here.
@@ -34,9 +34,9 @@ pub(super) enum Role {
 
 /// The options of a program that are not plain flags.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Options(Vec<(String, Role)>);
+pub(super) struct ValueOptions(Vec<(String, OptionRole)>);
 
-impl Options {
+impl ValueOptions {
     /// Adds those that another program has as well.
     pub(super) fn extend(&mut self, others: &Self) {
         self.0.extend(others.0.iter().cloned());
@@ -44,10 +44,10 @@ impl Options {
 }
 
 /// They are read by their roles, each with its options.
-impl<'de> Deserialize<'de> for Options {
+impl<'de> Deserialize<'de> for ValueOptions {
     fn deserialize<D: Deserializer<'de>>(data: D) -> Result<Self, D::Error> {
-        let by_role: BTreeMap<Role, String> = Deserialize::deserialize(data)?;
-        let of_role = |(role, names): (Role, String)| {
+        let by_role: BTreeMap<OptionRole, String> = Deserialize::deserialize(data)?;
+        let of_role = |(role, names): (OptionRole, String)| {
             let names = names.split_whitespace().map(str::to_owned);
             names.map(move |name| (name, role)).collect::<Vec<_>>()
         };
@@ -86,7 +86,7 @@ pub(super) enum End<'a> {
 }
 
 /// Reads the options of `command` from word `from` on.
-pub(super) fn parse<'a>(command: &Command<'a>, from: usize, options: &Options) -> Parsed<'a> {
+pub(super) fn parse<'a>(command: &Command<'a>, from: usize, options: &ValueOptions) -> Parsed<'a> {
     let mut parsed = Parsed {
         package: None,
         directory: None,
@@ -108,7 +108,7 @@ pub(super) fn parse<'a>(command: &Command<'a>, from: usize, options: &Options) -
         let Some((role, attached)) = look_up(word, options) else {
             continue;
         };
-        if role == Role::Idle {
+        if role == OptionRole::Idle {
             parsed.end = End::Idle;
             return parsed;
         }
@@ -123,30 +123,30 @@ pub(super) fn parse<'a>(command: &Command<'a>, from: usize, options: &Options) -
             },
         };
         match role {
-            Role::Value | Role::Idle => {}
-            Role::Pair => at += 1,
-            Role::Triple => at += 2,
-            Role::Package => parsed.package = Some(value),
-            Role::Directory => parsed.directory = Some(value),
-            Role::Module => {
+            OptionRole::Value | OptionRole::Idle => {}
+            OptionRole::Pair => at += 1,
+            OptionRole::Triple => at += 2,
+            OptionRole::Package => parsed.package = Some(value),
+            OptionRole::Directory => parsed.directory = Some(value),
+            OptionRole::Module => {
                 parsed.end = End::Module {
                     name: value,
                     rest: at,
                 }
             }
-            Role::File => {
+            OptionRole::File => {
                 parsed.end = End::File {
                     path: value,
                     rest: at,
                 }
             }
-            Role::Line => {
+            OptionRole::Line => {
                 parsed.end = End::Line {
                     line: value,
                     rest: at,
                 }
             }
-            Role::Code => parsed.end = End::Code,
+            OptionRole::Code => parsed.end = End::Code,
         }
         if parsed.end != End::Nothing {
             return parsed;
@@ -160,7 +160,7 @@ pub(super) fn parse<'a>(command: &Command<'a>, from: usize, options: &Options) -
 pub(super) fn given<'c>(
     command: &'c Command<'_>,
     within: Range<usize>,
-    options: &Options,
+    options: &ValueOptions,
 ) -> Vec<(&'c str, Option<&'c str>)> {
     let mut given = Vec::new();
     let mut words = command.words.get(within).unwrap_or_default().iter();
@@ -196,7 +196,7 @@ pub(super) fn given<'c>(
 }
 
 /// Returns the role of `word`, and the position of the value in it if the value is attached.
-fn look_up(word: &str, options: &Options) -> Option<(Role, Option<usize>)> {
+fn look_up(word: &str, options: &ValueOptions) -> Option<(OptionRole, Option<usize>)> {
     let role_of = |name: &str| {
         let known = options.0.iter().find(|(option, _)| option == name);
         known.map(|(_, role)| *role)
@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    fn options() -> Options {
+    fn options() -> ValueOptions {
         let text = "value = \"-W --with\"\npackage = \"--from\"\ndirectory = \"-C\"\nmodule = \"-m\"\nfile = \"-jar\"\n\
             line = \"-c\"\ncode = \"-e\"\nidle = \"--version\"\npair = \"--bind\"\ntriple = \"--overlay\"";
         toml::from_str(text).unwrap()

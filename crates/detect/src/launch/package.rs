@@ -2,18 +2,18 @@
 
 /// The name of something that can be an MCP server, without versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Name {
+pub(super) struct PackageName {
     /// npm scope without its `@`, owner of a repository, namespace of an image.
     pub(super) scope: Option<String>,
     /// The name itself.
     pub(super) bare: String,
     /// The origin of the name.
-    pub(super) origin: Origin,
+    pub(super) origin: NameOrigin,
 }
 
 /// The origin of a name, which determines its full form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum NameOrigin {
     /// A registry of packages: `@scope/name`.
     #[default]
     Registry,
@@ -21,13 +21,13 @@ pub(super) enum Origin {
     Place,
 }
 
-impl Name {
+impl PackageName {
     /// Returns a name without a scope.
     pub(super) fn bare(name: &str) -> Self {
         Self {
             scope: None,
             bare: name.to_owned(),
-            origin: Origin::Registry,
+            origin: NameOrigin::Registry,
         }
     }
 
@@ -35,8 +35,8 @@ impl Name {
     pub(super) fn full(&self) -> String {
         match (&self.scope, self.origin) {
             (None, _) => self.bare.clone(),
-            (Some(scope), Origin::Registry) => format!("@{scope}/{}", self.bare),
-            (Some(scope), Origin::Place) => format!("{scope}/{}", self.bare),
+            (Some(scope), NameOrigin::Registry) => format!("@{scope}/{}", self.bare),
+            (Some(scope), NameOrigin::Place) => format!("{scope}/{}", self.bare),
         }
     }
 
@@ -48,7 +48,7 @@ impl Name {
         if let Some(scoped) = spec.strip_prefix('@') {
             let (scope, name) = scoped.split_once('/')?;
             let name = until(name, &['@', '/']);
-            return named(Some(scope), name, Origin::Registry);
+            return named(Some(scope), name, NameOrigin::Registry);
         }
         let place = ["git+", "github:", "gitlab:", "bitbucket:", "jsr:", "file:"]
             .iter()
@@ -61,7 +61,7 @@ impl Name {
         named(
             None,
             until(place, &['@', '=', '[', '<', '>', '~', '!', ';', '#', ' ']),
-            Origin::Registry,
+            NameOrigin::Registry,
         )
     }
 
@@ -71,12 +71,12 @@ impl Name {
         let mut parts = image.rsplit('/');
         let name = until(parts.next()?, &[':']);
         let scope = parts.next().filter(|scope| !scope.contains(['.', ':']));
-        named(scope, name, Origin::Place)
+        named(scope, name, NameOrigin::Place)
     }
 }
 
 /// Returns the last two parts of a URL or path, without version, query and ending.
-fn from_place(place: &str) -> Option<Name> {
+fn from_place(place: &str) -> Option<PackageName> {
     let place = place.split_once("://").map_or(place, |(_, rest)| rest);
     let place = until(place, &['#', '?']);
     let mut parts = place
@@ -91,11 +91,11 @@ fn from_place(place: &str) -> Option<Name> {
     let scope = parts
         .next()
         .filter(|scope| !scope.contains(['.', ':', '~', '$', '@']));
-    named(scope, last, Origin::Place)
+    named(scope, last, NameOrigin::Place)
 }
 
-fn named(scope: Option<&str>, bare: &str, origin: Origin) -> Option<Name> {
-    (!bare.is_empty() && !matches!(bare, "." | "..")).then(|| Name {
+fn named(scope: Option<&str>, bare: &str, origin: NameOrigin) -> Option<PackageName> {
+    (!bare.is_empty() && !matches!(bare, "." | "..")).then(|| PackageName {
         scope: scope.filter(|scope| !scope.is_empty()).map(str::to_owned),
         bare: bare.to_owned(),
         origin,
@@ -132,7 +132,7 @@ mod tests {
     #[test_case("@" => ""; "only a sign")]
     #[test_case("@scope/" => ""; "only a scope")]
     fn packages(spec: &str) -> String {
-        Name::from_package(spec)
+        PackageName::from_package(spec)
             .map(|name| name.full())
             .unwrap_or_default()
     }
@@ -144,7 +144,7 @@ mod tests {
     #[test_case("docker.io/library/node:22" => "library/node")]
     #[test_case("" => ""; "empty")]
     fn images(image: &str) -> String {
-        Name::from_image(image)
+        PackageName::from_image(image)
             .map(|name| name.full())
             .unwrap_or_default()
     }

@@ -23,7 +23,7 @@ static SCRIPT_VERBS: WordList = tables::LAUNCH.list("pattern", "script_verbs");
 
 /// The kind of a name: the less public, the more a verb in front of it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum PatternKind {
     /// A package, program or image, published under this name.
     Package,
     /// A module, installed or of a project.
@@ -38,7 +38,7 @@ pub(super) fn mentions_mcp(name: &str) -> bool {
 }
 
 /// Returns whether `name` is that of a tool for developers of MCP rather than of a server.
-pub(super) fn is_tool(name: &str, kind: Kind) -> bool {
+pub(super) fn is_tool(name: &str, kind: PatternKind) -> bool {
     let mut words = name
         .split(['-', '_', '.', ':', '/', '@'])
         .filter(|word| !word.is_empty())
@@ -75,20 +75,20 @@ pub(super) fn is_tool(name: &str, kind: Kind) -> bool {
         return false;
     };
     match kind {
-        Kind::Package => {
+        PatternKind::Package => {
             let is_tool = |word: &str| TOOLS.contains(&word) && !(is_of_a_product && FORMS.contains(&word));
             CLIENTS.contains(&word) || is_tool(word) && after.all(is_tool)
         }
-        Kind::Module | Kind::Script => {
+        PatternKind::Module | PatternKind::Script => {
             TOOLS.contains(&word) || CLIENTS.contains(&word) || is_verb(word, kind)
         }
     }
 }
 
-fn is_verb(word: &str, kind: Kind) -> bool {
+fn is_verb(word: &str, kind: PatternKind) -> bool {
     PACKAGE_VERBS.contains(&word)
-        || (kind >= Kind::Module && MODULE_VERBS.contains(&word))
-        || (kind >= Kind::Script && SCRIPT_VERBS.contains(&word))
+        || (kind >= PatternKind::Module && MODULE_VERBS.contains(&word))
+        || (kind >= PatternKind::Script && SCRIPT_VERBS.contains(&word))
 }
 
 #[cfg(test)]
@@ -97,28 +97,28 @@ mod tests {
 
     use super::*;
 
-    #[test_case("mcp-inspector", Kind::Package => true)]
-    #[test_case("@modelcontextprotocol/inspector", Kind::Package => true; "scoped")]
-    #[test_case("mcp-client-nodejs", Kind::Package => true; "a client whatever follows")]
-    #[test_case("mcp-cli-tester", Kind::Package => true; "nothing but tools")]
-    #[test_case("@mcp-x/cli", Kind::Package => true; "scope and tool")]
-    #[test_case("@mcp-x/jira", Kind::Package => false; "scope and server")]
-    #[test_case("create-mcp-server", Kind::Package => true)]
-    #[test_case("mcp-server-tester", Kind::Package => true)]
-    #[test_case("@acme/mcp-dev", Kind::Package => false; "a form of a product's server")]
-    #[test_case("acme-voice-mcp-agent", Kind::Package => false; "another form of one")]
-    #[test_case("mcp-agent", Kind::Package => true; "of no product")]
-    #[test_case("acme-mcp-inspector", Kind::Package => true; "a tool of a product")]
-    #[test_case("cli-mcp-server", Kind::Package => false; "a server about command lines")]
-    #[test_case("mcp-docs-server", Kind::Package => false; "the word is not the last")]
-    #[test_case("test-mcp-server", Kind::Package => false; "published under this name")]
-    #[test_case("test_mcp_server", Kind::Module => true)]
-    #[test_case("fetch_mcp", Kind::Module => false)]
-    #[test_case("fetch_mcp", Kind::Script => true)]
-    #[test_case("mcp:build", Kind::Script => true; "task")]
-    #[test_case("mcp", Kind::Script => false)]
-    #[test_case("build", Kind::Script => false; "no verb in front of anything")]
-    fn tools(name: &str, kind: Kind) -> bool {
+    #[test_case("mcp-inspector", PatternKind::Package => true)]
+    #[test_case("@modelcontextprotocol/inspector", PatternKind::Package => true; "scoped")]
+    #[test_case("mcp-client-nodejs", PatternKind::Package => true; "a client whatever follows")]
+    #[test_case("mcp-cli-tester", PatternKind::Package => true; "nothing but tools")]
+    #[test_case("@mcp-x/cli", PatternKind::Package => true; "scope and tool")]
+    #[test_case("@mcp-x/jira", PatternKind::Package => false; "scope and server")]
+    #[test_case("create-mcp-server", PatternKind::Package => true)]
+    #[test_case("mcp-server-tester", PatternKind::Package => true)]
+    #[test_case("@acme/mcp-dev", PatternKind::Package => false; "a form of a product's server")]
+    #[test_case("acme-voice-mcp-agent", PatternKind::Package => false; "another form of one")]
+    #[test_case("mcp-agent", PatternKind::Package => true; "of no product")]
+    #[test_case("acme-mcp-inspector", PatternKind::Package => true; "a tool of a product")]
+    #[test_case("cli-mcp-server", PatternKind::Package => false; "a server about command lines")]
+    #[test_case("mcp-docs-server", PatternKind::Package => false; "the word is not the last")]
+    #[test_case("test-mcp-server", PatternKind::Package => false; "published under this name")]
+    #[test_case("test_mcp_server", PatternKind::Module => true)]
+    #[test_case("fetch_mcp", PatternKind::Module => false)]
+    #[test_case("fetch_mcp", PatternKind::Script => true)]
+    #[test_case("mcp:build", PatternKind::Script => true; "task")]
+    #[test_case("mcp", PatternKind::Script => false)]
+    #[test_case("build", PatternKind::Script => false; "no verb in front of anything")]
+    fn tools(name: &str, kind: PatternKind) -> bool {
         is_tool(name, kind)
     }
 

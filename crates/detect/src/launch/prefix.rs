@@ -5,9 +5,9 @@ use serde::Deserialize;
 use super::{
     command::{Command, Word, is_assignment},
     launchers::{LAUNCHERS, has},
-    options::{End, Options, parse},
+    options::{End, ValueOptions, parse},
     shell,
-    target::Step,
+    target::TargetStep,
 };
 use crate::tables;
 
@@ -21,7 +21,7 @@ pub(super) struct Prefix {
     #[serde(default, deserialize_with = "tables::words")]
     verbs: Vec<String>,
     #[serde(default)]
-    options: Options,
+    options: ValueOptions,
     /// The operands after the options in front of the command.
     #[serde(default)]
     operands: usize,
@@ -37,15 +37,15 @@ pub(super) fn find(name: &str) -> Option<&'static Prefix> {
 
 impl Prefix {
     /// Returns the command after this prefix.
-    pub(super) fn step<'a>(&self, command: Command<'a>) -> Step<'a> {
+    pub(super) fn step<'a>(&self, command: Command<'a>) -> TargetStep<'a> {
         let mut parsed = parse(&command, 1, &self.options);
         let mut directory = parsed.directory.take();
         if !self.verbs.is_empty() {
             let End::Operand(at) = parsed.end else {
-                return Step::idle(command);
+                return TargetStep::idle(command);
             };
             if !has(&self.verbs, command.word(at)) {
-                return Step::idle(command);
+                return TargetStep::idle(command);
             }
             parsed = parse(&command, at + 1, &self.options);
             directory = parsed.directory.take().or(directory);
@@ -56,7 +56,7 @@ impl Prefix {
                 if has(&self.names, "env") {
                     let mut words = shell::words(&line);
                     words.extend(command.words.into_iter().skip(rest));
-                    return Step::Runs(vec![behind(
+                    return TargetStep::Runs(vec![behind(
                         Command {
                             words,
                             directory: command.directory,
@@ -65,7 +65,7 @@ impl Prefix {
                         directory,
                     )]);
                 }
-                Step::line(&line, &[], directory)
+                TargetStep::line(&line, &[], directory)
             }
             End::Operand(at) => {
                 let start = match self.dashes {
@@ -73,12 +73,12 @@ impl Prefix {
                     true => dashes(&command, at).unwrap_or(at),
                 };
                 if start >= command.words.len() {
-                    return Step::idle(command);
+                    return TargetStep::idle(command);
                 }
-                Step::Runs(vec![behind(command, start, directory)])
+                TargetStep::Runs(vec![behind(command, start, directory)])
             }
             End::Module { .. } | End::File { .. } | End::Code | End::Idle | End::Nothing => {
-                Step::idle(command)
+                TargetStep::idle(command)
             }
         }
     }

@@ -13,7 +13,7 @@ use super::{
     interpreter::is_shell,
     loader,
     pattern::BUILT_IN_PATTERNS,
-    target::{Step, Subject, Target, step},
+    target::{Subject, Target, TargetStep, step},
 };
 
 /// Most bytes of a command line that globs are matched against.
@@ -36,16 +36,16 @@ enum Patterns {
 }
 
 /// A detected server, without the stage of its command.
-struct Found {
+struct FoundServer {
     server: ServerId,
-    role: Role,
+    role: ProcessRole,
     pattern: String,
     name: String,
     /// The file that runs, if a glob of the configuration made it a server.
     configured_file: Option<String>,
 }
 
-impl Found {
+impl FoundServer {
     /// Returns whether a glob of the configuration named a link; the target of the link need not match any name then.
     fn is_followed<S: AsRef<str>>(&self, argv: &[S], linked: &[String]) -> bool {
         let Some(file) = &self.configured_file else {
@@ -58,7 +58,7 @@ impl Found {
 
 /// The role of the process that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum ProcessRole {
     /// The process is the server, or connects to a remote one.
     Serves,
     /// The process starts the server as a child.
@@ -125,7 +125,7 @@ impl LaunchRules {
         }
         let (found, is_named_whole) = match (named, led_to) {
             (Some(named), Some(led_to)) => (
-                Found {
+                FoundServer {
                     role: named.role,
                     pattern: named.pattern,
                     ..led_to
@@ -139,9 +139,9 @@ impl LaunchRules {
         Some(Launch {
             server: found.server,
             stage: match found.role {
-                Role::Serves if is_named_whole => Self::stage_of_named(argv),
-                Role::Serves => Self::stage(argv),
-                Role::Starts => Stage::Launcher,
+                ProcessRole::Serves if is_named_whole => Self::stage_of_named(argv),
+                ProcessRole::Serves => Self::stage(argv),
+                ProcessRole::Starts => Stage::Launcher,
             },
             pattern: found.pattern,
             name: found.name,
@@ -151,8 +151,8 @@ impl LaunchRules {
     /// Returns the stage of the process of `argv` in a chain of launches, MCP or not.
     pub fn stage<S: AsRef<str>>(argv: &[S]) -> Stage {
         match step(Command::from_argv(argv)) {
-            Step::Runs(_) | Step::Shell(_) => Stage::Launcher,
-            Step::Is(target, _) => target.stage,
+            TargetStep::Runs(_) | TargetStep::Shell(_) => Stage::Launcher,
+            TargetStep::Is(target, _) => target.stage,
         }
     }
 
@@ -174,13 +174,17 @@ impl LaunchRules {
         let command = Command::from_argv(argv);
         let is_shell = is_shell(command.program());
         match step(command) {
-            Step::Shell(_) if is_shell => Stage::Shell { script: None },
-            Step::Runs(_) | Step::Shell(_) => Stage::Launcher,
-            Step::Is(target, _) => target.stage,
+            TargetStep::Shell(_) if is_shell => Stage::Shell { script: None },
+            TargetStep::Runs(_) | TargetStep::Shell(_) => Stage::Launcher,
+            TargetStep::Is(target, _) => target.stage,
         }
     }
 
-    fn find<'r>(&'r self, command: Command<'_>, mut above: Above<'r>) -> Result<Option<Found>, Excluded> {
+    fn find<'r>(
+        &'r self,
+        command: Command<'_>,
+        mut above: Above<'r>,
+    ) -> Result<Option<FoundServer>, Excluded> {
         if command.words.is_empty() {
             return Ok(None);
         }
@@ -194,15 +198,15 @@ impl LaunchRules {
                 .or_else(|| self.custom.iter().find(|glob| glob.matches(line)));
         }
         match step(command) {
-            Step::Runs(commands) => match above.budget.wrapper() {
+            TargetStep::Runs(commands) => match above.budget.wrapper() {
                 Some(budget) => self.first(commands, Above { budget, ..above }),
                 None => Ok(None),
             },
-            Step::Shell(commands) => match above.budget.shell() {
+            TargetStep::Shell(commands) => match above.budget.shell() {
                 Some(budget) => self.first(commands, Above { budget, ..above }),
                 None => Ok(None),
             },
-            Step::Is(target, inside) => {
+            TargetStep::Is(target, inside) => {
                 if let Some(found) = self.judge(&target, line.as_deref(), above)? {
                     return Ok(Some(found));
                 }
@@ -214,7 +218,11 @@ impl LaunchRules {
         }
     }
 
-    fn first<'r>(&'r self, commands: Vec<Command<'_>>, above: Above<'r>) -> Result<Option<Found>, Excluded> {
+    fn first<'r>(
+        &'r self,
+        commands: Vec<Command<'_>>,
+        above: Above<'r>,
+    ) -> Result<Option<FoundServer>, Excluded> {
         for command in commands {
             if let Some(found) = self.find(command, above)? {
                 return Ok(Some(found));
@@ -229,7 +237,7 @@ impl LaunchRules {
         target: &Target<'_>,
         line: Option<&str>,
         above: Above<'_>,
-    ) -> Result<Option<Found>, Excluded> {
+    ) -> Result<Option<FoundServer>, Excluded> {
         let claims = claims(target);
         let texts = line.map_or_else(Vec::new, |_| texts(target, &claims));
         let matching = |globs: &[NameGlob]| {
@@ -243,7 +251,7 @@ impl LaunchRules {
         }
         if let Some(glob) = above.custom.cloned().or_else(|| matching(&self.custom)) {
             let found = self.found(target, claims.first(), glob.to_string(), above.budget);
-            return Ok(Some(Found {
+            return Ok(Some(FoundServer {
                 configured_file: file(target),
                 ..found
             }));
@@ -259,25 +267,31 @@ impl LaunchRules {
             }
         };
         Ok(by_rule.map(|(claim, pattern, id)| {
-            let found = Found {
+            let found = FoundServer {
                 configured_file,
                 ..self.found(target, Some(claim), pattern, above.budget)
             };
             match id.and_then(|id| ServerId::new(id).ok()) {
-                Some(server) if !is_bridge(&found.name) => Found { server, ..found },
+                Some(server) if !is_bridge(&found.name) => FoundServer { server, ..found },
                 Some(_) | None => found,
             }
         }))
     }
 
-    fn found(&self, target: &Target<'_>, claim: Option<&Claim>, pattern: String, budget: Budget) -> Found {
+    fn found(
+        &self,
+        target: &Target<'_>,
+        claim: Option<&Claim>,
+        pattern: String,
+        budget: Budget,
+    ) -> FoundServer {
         let name = match claim {
             Some(claim) => claim.name.full(),
             None => subject_text(&target.subject).to_owned(),
         };
         let behind = claim.and_then(|_| self.bridged(target, &name, budget));
-        let (server, role) = behind.unwrap_or_else(|| (server_id(target, claim), Role::Serves));
-        Found {
+        let (server, role) = behind.unwrap_or_else(|| (server_id(target, claim), ProcessRole::Serves));
+        FoundServer {
             server,
             role,
             pattern,
@@ -287,18 +301,18 @@ impl LaunchRules {
     }
 
     /// Returns the server behind a bridge, and whether the bridge connects to it or starts it.
-    fn bridged(&self, target: &Target<'_>, name: &str, budget: Budget) -> Option<(ServerId, Role)> {
+    fn bridged(&self, target: &Target<'_>, name: &str, budget: Budget) -> Option<(ServerId, ProcessRole)> {
         if !is_bridge(name) {
             return None;
         }
         match behind(&target.arguments)? {
-            Behind::Remote(id) => Some((ServerId::new(id).ok()?, Role::Serves)),
+            Behind::Remote(id) => Some((ServerId::new(id).ok()?, ProcessRole::Serves)),
             Behind::Commands(commands) => {
                 let above = Above {
                     custom: None,
                     budget: budget.shell()?,
                 };
-                Some((self.first(commands, above).ok()??.server, Role::Starts))
+                Some((self.first(commands, above).ok()??.server, ProcessRole::Starts))
             }
         }
     }

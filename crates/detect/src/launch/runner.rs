@@ -6,9 +6,9 @@ use super::{
     Stage,
     command::{Command, Word, program_name},
     launchers::{LAUNCHERS, has},
-    options::{End, Options, Parsed, parse},
-    package::Name,
-    target::{Step, Subject, is_launcher},
+    options::{End, Parsed, ValueOptions, parse},
+    package::PackageName,
+    target::{Subject, TargetStep, is_launcher},
 };
 use crate::tables::{self, WordList};
 
@@ -22,7 +22,7 @@ pub(super) struct Runner {
     #[serde(default)]
     pub(super) shared: Option<String>,
     #[serde(default)]
-    pub(super) options: Options,
+    pub(super) options: ValueOptions,
     /// The modes, selected by the words after the options; the first that fits counts.
     modes: Vec<Selected>,
 }
@@ -63,7 +63,7 @@ pub(super) fn find(name: &str) -> Option<&'static Runner> {
 
 impl Runner {
     /// Returns the command this runner starts.
-    pub(super) fn step<'a>(&'static self, command: Command<'a>) -> Step<'a> {
+    pub(super) fn step<'a>(&'static self, command: Command<'a>) -> TargetStep<'a> {
         let before = parse(&command, 1, &self.options);
         let operand = match before.end {
             End::Operand(at) => at,
@@ -81,7 +81,7 @@ impl Runner {
             verbs.all(|(index, verb)| command.word(operand + index) == *verb)
         };
         let Some(mode) = self.modes.iter().find(selects) else {
-            return Step::idle(command);
+            return TargetStep::idle(command);
         };
         let mut parsed = match &*mode.verbs {
             [] => before,
@@ -103,60 +103,62 @@ impl Runner {
 
     /// Continues with a command without an operand: options alone can give what to run (`npx -c LINE`, `bun -e CODE`),
     /// if no verb is needed.
-    fn without_verb<'a>(&'static self, parsed: Parsed<'a>, command: Command<'a>) -> Step<'a> {
+    fn without_verb<'a>(&'static self, parsed: Parsed<'a>, command: Command<'a>) -> TargetStep<'a> {
         match self.modes.iter().find(|mode| mode.verbs.is_empty()) {
             Some(mode) => started(mode, parsed, command),
-            None => Step::idle(command),
+            None => TargetStep::idle(command),
         }
     }
 }
 
-fn started<'a>(selected: &'static Selected, parsed: Parsed<'a>, command: Command<'a>) -> Step<'a> {
+fn started<'a>(selected: &'static Selected, parsed: Parsed<'a>, command: Command<'a>) -> TargetStep<'a> {
     let mode = selected.runs;
     let verb = selected.verbs.last().map_or("", String::as_str);
     let at = match (parsed.end, mode) {
         (End::Operand(at), _) => at,
-        (End::Line { line, .. }, _) => return Step::line(&line, &[], command.directory),
+        (End::Line { line, .. }, _) => return TargetStep::line(&line, &[], command.directory),
         (End::Module { name, rest }, _) => {
-            return Step::is(Subject::Module(name), Stage::Launcher, command, rest);
+            return TargetStep::is(Subject::Module(name), Stage::Launcher, command, rest);
         }
         (End::File { path, rest }, _) => {
-            return Step::is(Subject::File(path), Stage::Launcher, command, rest);
+            return TargetStep::is(Subject::File(path), Stage::Launcher, command, rest);
         }
-        (End::Code, _) => return Step::is(Subject::Code, Stage::Inline, command, usize::MAX),
+        (End::Code, _) => return TargetStep::is(Subject::Code, Stage::Inline, command, usize::MAX),
         (End::Nothing, Mode::NamedTask | Mode::Built) => command.words.len(),
-        (End::Nothing | End::Idle, _) => return Step::idle(command),
+        (End::Nothing | End::Idle, _) => return TargetStep::idle(command),
     };
     let Some(word) = command.words.get(at).cloned().or_else(|| parsed.package.clone()) else {
         return match mode {
-            Mode::NamedTask => Step::is(Subject::Task(verb.into()), Stage::Launcher, command, at),
+            Mode::NamedTask => TargetStep::is(Subject::Task(verb.into()), Stage::Launcher, command, at),
             Mode::Package | Mode::Command | Mode::Task | Mode::FileOrTask | Mode::Built | Mode::Served => {
-                Step::idle(command)
+                TargetStep::idle(command)
             }
         };
     };
     match mode {
         Mode::Package => package(word, parsed.package, command, at),
-        Mode::Command if is_file(&word) => Step::is(Subject::File(word), Stage::Launcher, command, at + 1),
-        Mode::Command => Step::Runs(vec![command.rest(at, None)]),
-        Mode::Task => Step::is(Subject::Task(word), Stage::Launcher, command, at + 1),
-        Mode::NamedTask => Step::is(Subject::Task(verb.into()), Stage::Launcher, command, at),
+        Mode::Command if is_file(&word) => {
+            TargetStep::is(Subject::File(word), Stage::Launcher, command, at + 1)
+        }
+        Mode::Command => TargetStep::Runs(vec![command.rest(at, None)]),
+        Mode::Task => TargetStep::is(Subject::Task(word), Stage::Launcher, command, at + 1),
+        Mode::NamedTask => TargetStep::is(Subject::Task(verb.into()), Stage::Launcher, command, at),
         Mode::FileOrTask => file_or_task(word, command, at),
         Mode::Served => served(&word, command, at),
         Mode::Built => match parsed.package {
-            Some(spec) => Step::is(
+            Some(spec) => TargetStep::is(
                 Subject::Package { spec, command: None },
                 Stage::Launcher,
                 command,
                 at,
             ),
-            None => Step::is(Subject::File("main.rs".into()), Stage::Launcher, command, at),
+            None => TargetStep::is(Subject::File("main.rs".into()), Stage::Launcher, command, at),
         },
     }
 }
 
 /// Continues with `word`, which is the package itself, or a command of `package`.
-fn package<'a>(word: Word<'a>, package: Option<Word<'a>>, command: Command<'a>, at: usize) -> Step<'a> {
+fn package<'a>(word: Word<'a>, package: Option<Word<'a>>, command: Command<'a>, at: usize) -> TargetStep<'a> {
     // `npx tsx server.ts`, `uvx --with x python -m y`, `npx node@20 x.js`: the package itself is a launcher.
     let name = word
         .rfind('@')
@@ -165,10 +167,10 @@ fn package<'a>(word: Word<'a>, package: Option<Word<'a>>, command: Command<'a>, 
     if !name.contains('/') && is_launcher(name) && !is_namesake(name, package.as_deref()) {
         let mut inner = command.rest(at, None);
         inner.words[0] = name.to_owned().into();
-        return Step::Runs(vec![inner]);
+        return TargetStep::Runs(vec![inner]);
     }
     if is_file(&word) && package.is_none() {
-        return Step::is(Subject::File(word), Stage::Launcher, command, at + 1);
+        return TargetStep::is(Subject::File(word), Stage::Launcher, command, at + 1);
     }
     let subject = match package {
         Some(spec) => Subject::Package {
@@ -180,14 +182,14 @@ fn package<'a>(word: Word<'a>, package: Option<Word<'a>>, command: Command<'a>, 
             command: None,
         },
     };
-    Step::is(subject, Stage::Launcher, command, at + 1)
+    TargetStep::is(subject, Stage::Launcher, command, at + 1)
 }
 
 /// Returns whether `name` is that of an SDK's command, but belongs to another `package`: `mcp` of `@eslint/mcp`.
 fn is_namesake(name: &str, package: Option<&str>) -> bool {
     is_sdk(name)
         && package
-            .and_then(Name::from_package)
+            .and_then(PackageName::from_package)
             .is_some_and(|package| !is_sdk(&package.full()))
 }
 
@@ -196,7 +198,7 @@ pub(super) fn is_sdk(name: &str) -> bool {
     matches!(name, "mcp" | "fastmcp")
 }
 
-fn file_or_task<'a>(word: Word<'a>, command: Command<'a>, at: usize) -> Step<'a> {
+fn file_or_task<'a>(word: Word<'a>, command: Command<'a>, at: usize) -> TargetStep<'a> {
     if let Some(spec) = ["npm:", "jsr:"]
         .iter()
         .find_map(|scheme| word.strip_prefix(scheme))
@@ -205,22 +207,22 @@ fn file_or_task<'a>(word: Word<'a>, command: Command<'a>, at: usize) -> Step<'a>
             name: word.clone().into_owned(),
         };
         let spec = spec.to_owned().into();
-        return Step::is(Subject::Package { spec, command: None }, stage, command, at + 1);
+        return TargetStep::is(Subject::Package { spec, command: None }, stage, command, at + 1);
     }
     if word == "-" {
-        return Step::is(Subject::Code, Stage::Inline, command, at + 1);
+        return TargetStep::is(Subject::Code, Stage::Inline, command, at + 1);
     }
     if is_file(&word) || word.contains('/') {
         let stage = Stage::Script {
             path: word.clone().into_owned(),
         };
-        return Step::is(Subject::File(word), stage, command, at + 1);
+        return TargetStep::is(Subject::File(word), stage, command, at + 1);
     }
-    Step::is(Subject::Task(word), Stage::Launcher, command, at + 1)
+    TargetStep::is(Subject::Task(word), Stage::Launcher, command, at + 1)
 }
 
 /// Continues with `word`, which is `FILE` or `FILE:OBJECT`.
-fn served<'a>(word: &str, command: Command<'a>, at: usize) -> Step<'a> {
+fn served<'a>(word: &str, command: Command<'a>, at: usize) -> TargetStep<'a> {
     let path = match word.rsplit_once(':') {
         Some((path, object)) if !object.contains('/') => path,
         Some(_) | None => word,
@@ -228,7 +230,7 @@ fn served<'a>(word: &str, command: Command<'a>, at: usize) -> Step<'a> {
     let stage = Stage::Script {
         path: path.to_owned(),
     };
-    Step::is(Subject::Served(path.to_owned().into()), stage, command, at + 1)
+    TargetStep::is(Subject::Served(path.to_owned().into()), stage, command, at + 1)
 }
 
 /// Returns whether `word` has the ending of a source file.

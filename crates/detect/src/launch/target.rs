@@ -59,7 +59,7 @@ impl<'a> Target<'a> {
 
 /// The result of examining one level of a command.
 #[derive(Debug)]
-pub(super) enum Step<'a> {
+pub(super) enum TargetStep<'a> {
     /// The command starts or becomes these commands.
     Runs(Vec<Command<'a>>),
     /// The command starts or becomes one of the commands of a shell line; this counts as one level of shells.
@@ -68,7 +68,7 @@ pub(super) enum Step<'a> {
     Is(Target<'a>, Vec<Command<'a>>),
 }
 
-impl<'a> Step<'a> {
+impl<'a> TargetStep<'a> {
     /// The end of the way.
     pub(super) fn is(subject: Subject<'a>, stage: Stage, command: Command<'a>, rest: usize) -> Self {
         Self::Is(Target::new(subject, stage, command, rest), Vec::new())
@@ -90,7 +90,7 @@ impl<'a> Step<'a> {
 }
 
 /// Peels one level off `command`.
-pub(super) fn step(mut command: Command<'_>) -> Step<'_> {
+pub(super) fn step(mut command: Command<'_>) -> TargetStep<'_> {
     if let Some(program) = loader::program_at(&command.words) {
         command = command.rest(program, None);
     }
@@ -124,9 +124,9 @@ pub(super) fn is_launcher(name: &str) -> bool {
 }
 
 /// `command` as a program that is nothing but itself.
-fn program(command: Command<'_>) -> Step<'_> {
+fn program(command: Command<'_>) -> TargetStep<'_> {
     match command.words.first().cloned() {
-        Some(path) => Step::is(Subject::Program(path), Stage::Program, command, 1),
-        None => Step::Runs(Vec::new()),
+        Some(path) => TargetStep::is(Subject::Program(path), Stage::Program, command, 1),
+        None => TargetStep::Runs(Vec::new()),
     }
 }

@@ -4,7 +4,7 @@ use super::{
     LaunchRules,
     budget::Budget,
     command::{Command, program_name},
-    target::{Step, Subject, step},
+    target::{Subject, TargetStep, step},
 };
 
 /// A package or an image that a command fetches when it starts, by a reference whose content can change.
@@ -45,9 +45,9 @@ fn find(command: Command<'_>, budget: Budget) -> Option<Unpinned> {
     // The image of a service is in the compose file.
     let is_service = program.ends_with("-compose") || command.words.iter().any(|word| word == "compose");
     let (budget, commands) = match step(command) {
-        Step::Runs(commands) => (budget.wrapper()?, commands),
-        Step::Shell(commands) => (budget.shell()?, commands),
-        Step::Is(target, _) => {
+        TargetStep::Runs(commands) => (budget.wrapper()?, commands),
+        TargetStep::Shell(commands) => (budget.shell()?, commands),
+        TargetStep::Is(target, _) => {
             let unpinned = |kind, reference: &str| Unpinned {
                 kind,
                 reference: reference.to_owned(),

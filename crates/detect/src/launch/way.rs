@@ -8,7 +8,7 @@ use super::{
     container,
     interpreter::{self, is_shell, shell_step},
     loader, prefix, runner,
-    target::{Step, Subject, step},
+    target::{Subject, TargetStep, step},
 };
 
 /// Most programs that one command is assumed to look up.
@@ -31,7 +31,7 @@ impl LaunchRules {
         let name = command.program();
         if is_shell(name) {
             return match shell_step(command) {
-                Step::Is(target, _) => match target.stage {
+                TargetStep::Is(target, _) => match target.stage {
                     Stage::Shell { script } => script,
                     Stage::Launcher
                     | Stage::Script { .. }
@@ -40,7 +40,7 @@ impl LaunchRules {
                     | Stage::Container { .. }
                     | Stage::Inline => None,
                 },
-                Step::Runs(_) | Step::Shell(_) => None,
+                TargetStep::Runs(_) | TargetStep::Shell(_) => None,
             };
         }
         if let Some(interpreter) = interpreter::find(unversioned(name)) {
@@ -67,8 +67,8 @@ impl LaunchRules {
                 continue;
             }
             let commands = match step(command) {
-                Step::Runs(commands) | Step::Shell(commands) => commands,
-                Step::Is(..) => continue,
+                TargetStep::Runs(commands) | TargetStep::Shell(commands) => commands,
+                TargetStep::Is(..) => continue,
             };
             for command in commands {
                 if found.len() == MAX_SEARCHED {
@@ -88,13 +88,13 @@ impl LaunchRules {
         let mut pending = vec![Command::from_argv(argv)];
         while let Some(command) = pending.pop() {
             let target = match step(command) {
-                Step::Runs(commands) | Step::Shell(commands) => {
+                TargetStep::Runs(commands) | TargetStep::Shell(commands) => {
                     let free = MAX_SEARCHED.saturating_sub(pending.len());
                     pending.extend(commands.into_iter().take(free));
                     continue;
                 }
                 // The scripts of a container are inside it.
-                Step::Is(target, _) => target,
+                TargetStep::Is(target, _) => target,
             };
             let path = match (target.subject, target.stage) {
                 (Subject::File(path) | Subject::Served(path), _) => Some(path.into_owned()),

@@ -15,7 +15,7 @@ pub use mcpmon_model::MASK;
 
 /// Returns `arguments` with every value that looks like a secret replaced by [`MASK`].
 pub fn mask_arguments(arguments: &[String]) -> Vec<String> {
-    let mut context = Context::default();
+    let mut context = MaskContext::default();
     arguments
         .iter()
         .map(|argument| mask_argument(&mask_members(&without_secrets(argument)), &mut context))
@@ -24,7 +24,7 @@ pub fn mask_arguments(arguments: &[String]) -> Vec<String> {
 
 /// Masks one text, a command line or a sentence, word by word.
 pub fn mask_text(text: &str) -> String {
-    mask_words(&mask_members(&without_secrets(text)), &mut Context::default())
+    mask_words(&mask_members(&without_secrets(text)), &mut MaskContext::default())
 }
 
 /// Returns `text` without the secrets that are recognised by more than their own word: keys, tokens of issuers, encoded
@@ -47,13 +47,13 @@ pub fn without_secrets(text: &str) -> Cow<'_, str> {
 
 /// The expectation from earlier words for the next ones.
 #[derive(Default)]
-struct Context {
+struct MaskContext {
     expected: Expected,
     /// The flag by which the named program takes a password.
     password_flag: Option<&'static str>,
 }
 
-impl Context {
+impl MaskContext {
     /// Notes a word that may name a program.
     fn note(&mut self, program: &str) {
         if let Some(flag) = password_flag(program) {
@@ -84,7 +84,7 @@ fn password_flag(program: &str) -> Option<&'static str> {
     }
 }
 
-fn mask_argument(argument: &str, context: &mut Context) -> String {
+fn mask_argument(argument: &str, context: &mut MaskContext) -> String {
     if !argument.contains(char::is_whitespace) {
         return mask_word(argument, context).into_owned();
     }
@@ -112,7 +112,7 @@ fn mask_labelled(argument: &str) -> Option<String> {
     Some(format!("{label}{}{}", &value[..kept], mask_value(&value[kept..])))
 }
 
-fn mask_words(text: &str, context: &mut Context) -> String {
+fn mask_words(text: &str, context: &mut MaskContext) -> String {
     let mut masked = String::with_capacity(text.len());
     // Where the text begins that was not copied yet: nearly all of it stays unchanged.
     let mut kept = 0;
@@ -146,7 +146,7 @@ const fn is_ascii_space(byte: &u8) -> bool {
 }
 
 /// Masks a word; most words stay unchanged.
-fn mask_word<'w>(word: &'w str, context: &mut Context) -> Cow<'w, str> {
+fn mask_word<'w>(word: &'w str, context: &mut MaskContext) -> Cow<'w, str> {
     match std::mem::take(&mut context.expected) {
         Expected::Secret if starts_with_scheme(word) => {
             context.expected = Expected::Secret;
@@ -192,7 +192,7 @@ fn mask_word<'w>(word: &'w str, context: &mut Context) -> Cow<'w, str> {
 }
 
 /// Masks `-pSECRET` and `-p SECRET` of programs with a [`password_flag`].
-fn mask_password_flag(word: &str, context: &mut Context) -> Option<String> {
+fn mask_password_flag(word: &str, context: &mut MaskContext) -> Option<String> {
     if let Some(flag) = context.password_flag
         && let Some(attached) = word.strip_prefix(flag)
     {
@@ -493,7 +493,7 @@ mod tests {
 
     /// Word by word, each copied.
     fn mask_each_word(text: &str) -> String {
-        let mut context = Context::default();
+        let mut context = MaskContext::default();
         let pieces = text.split_inclusive(char::is_whitespace);
         let masked = pieces.map(|piece| {
             let word = piece.trim_end();
@@ -519,7 +519,7 @@ mod tests {
             between in prop_oneof![Just(" "), Just("\n"), Just("\u{a0}"), Just("")],
         ) {
             let text = words.join(between);
-            prop_assert_eq!(mask_words(&text, &mut Context::default()), mask_each_word(&text));
+            prop_assert_eq!(mask_words(&text, &mut MaskContext::default()), mask_each_word(&text));
         }
 
         #[test]

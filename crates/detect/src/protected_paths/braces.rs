@@ -44,7 +44,7 @@ impl Room {
 
     /// Returns each item with a wildcard for the other lists, if the result can be a path; that of a JSON object
     /// cannot.
-    fn one_by_one(&mut self, text: &str, lists: &[List]) -> Vec<String> {
+    fn one_by_one(&mut self, text: &str, lists: &[BraceList]) -> Vec<String> {
         let whole = wild(text, lists);
         let mut found = Vec::new();
         // The position of the list's wildcard in `whole`.
@@ -93,10 +93,10 @@ fn combined(text: &str) -> Option<Vec<String>> {
 }
 
 /// Returns a text with a wildcard for each of its lists.
-fn wild(text: &str, lists: &[List]) -> String {
+fn wild(text: &str, lists: &[BraceList]) -> String {
     let mut wild = String::with_capacity(text.len());
     let mut done = 0;
-    for List { place, .. } in lists {
+    for BraceList { place, .. } in lists {
         wild.push_str(&text[done..place.start]);
         wild.push('*');
         done = place.end;
@@ -107,17 +107,17 @@ fn wild(text: &str, lists: &[List]) -> String {
 
 /// A list in braces.
 #[derive(Debug)]
-struct List {
+struct BraceList {
     /// The range, with the braces.
     place: Range<usize>,
     items: Vec<Range<usize>>,
 }
 
 /// Returns the outermost lists of a text, in order. `${a,b}` is no list, and neither are braces without a comma.
-fn lists(text: &str) -> Vec<List> {
+fn lists(text: &str) -> Vec<BraceList> {
     let bytes = text.as_bytes();
     let mut open: Vec<Open> = Vec::new();
-    let mut found: Vec<List> = Vec::new();
+    let mut found: Vec<BraceList> = Vec::new();
     let marks = memchr::memchr3_iter(b'{', b',', b'}', bytes);
     for at in marks {
         match (bytes[at], open.last_mut()) {
@@ -154,13 +154,13 @@ struct Open {
 
 impl Open {
     /// Returns the list that ends with the brace at `end`, if it is one.
-    fn list(self, end: usize) -> Option<List> {
+    fn list(self, end: usize) -> Option<BraceList> {
         if self.is_variable || self.commas.is_empty() {
             return None;
         }
         let starts = std::iter::once(&self.at).chain(&self.commas).map(|at| at + 1);
         let ends = self.commas.iter().copied().chain([end]);
-        Some(List {
+        Some(BraceList {
             place: self.at..end + 1,
             items: starts.zip(ends).map(|(start, end)| start..end).collect(),
         })

@@ -3,9 +3,9 @@
 use mcpmon_model::{MAX_PATH, RawJson};
 
 use super::{
-    Access, is_relative, patch, shell, spelling,
+    FileAccess, is_relative, patch, shell, spelling,
     uses::Uses,
-    words::{self, Meaning, Name, Verbs},
+    words::{self, Meaning, NameMeaning, Verbs},
 };
 use crate::arguments::{Argument, ArgumentKind, Arguments};
 
@@ -18,7 +18,7 @@ const MAX_WORDS: usize = 1 << 16;
 
 /// Returns every path in the arguments of a call of `tool`, with the access to it.
 pub(super) fn candidates(tool: &str, arguments: &Arguments<'_>) -> Uses {
-    let mut reader = Reader {
+    let mut reader = CandidateReader {
         verbs: Verbs::of(tool),
         found: Uses::default(),
     };
@@ -29,21 +29,21 @@ pub(super) fn candidates(tool: &str, arguments: &Arguments<'_>) -> Uses {
     reader.found
 }
 
-struct Reader {
+struct CandidateReader {
     verbs: Verbs,
     found: Uses,
 }
 
 /// The access that one set of arguments describes as a whole.
-struct Call {
+struct ArgumentSet {
     verbs: Verbs,
     bases: Vec<String>,
 }
 
-impl Reader {
+impl CandidateReader {
     fn read(&mut self, arguments: &Arguments<'_>, depth: usize) {
         let texts = texts(arguments);
-        let call = Call {
+        let call = ArgumentSet {
             verbs: self.verbs.with(&texts),
             bases: bases(&texts),
         };
@@ -72,18 +72,18 @@ impl Reader {
     }
 
     /// Handles a key that may be a path: `{"files": {"/etc/profile": "…"}}`.
-    fn key(&mut self, call: &Call, argument: &Argument<'_>) {
+    fn key(&mut self, call: &ArgumentSet, argument: &Argument<'_>) {
         let text = argument.text();
         if may_be_path(text) && !is_within_content(argument) {
             let access = match call.verbs.reads && !call.verbs.changes() {
-                true => Access::Read,
-                false => Access::Write,
+                true => FileAccess::Read,
+                false => FileAccess::Write,
             };
             self.path(call, text, access);
         }
     }
 
-    fn text(&mut self, call: &Call, argument: &Argument<'_>, name: Name, depth: usize) {
+    fn text(&mut self, call: &ArgumentSet, argument: &Argument<'_>, name: NameMeaning, depth: usize) {
         let text = argument.text();
         let meaning = name.meaning();
         let is_content = match meaning {
@@ -95,7 +95,7 @@ impl Reader {
         let is_command = is_command(call, name);
         if (is_command || takes_patch) && patch::is_patch(text) {
             for target in patch::targets(text) {
-                self.path(call, target, Access::Write);
+                self.path(call, target, FileAccess::Write);
             }
             return;
         }
@@ -136,7 +136,7 @@ impl Reader {
         true
     }
 
-    fn command(&mut self, call: &Call, line: &str) {
+    fn command(&mut self, call: &ArgumentSet, line: &str) {
         let directory = call.bases.first().map(String::as_str);
         shell::files(line, directory, &mut self.found);
         // A program in another language has its paths in quotes.
@@ -147,7 +147,7 @@ impl Reader {
         }
     }
 
-    fn path(&mut self, call: &Call, text: &str, access: Access) {
+    fn path(&mut self, call: &ArgumentSet, text: &str, access: FileAccess) {
         let text = text.trim();
         if is_relative(text) {
             for base in &call.bases {
@@ -159,7 +159,7 @@ impl Reader {
 
     /// Returns whether the text of a member for a location can be used as it is. If it has several lines, each of them
     /// can be a path; and a text that is too long for a path can be short once it is resolved.
-    fn is_path(&mut self, call: &Call, text: &str, name: Name) -> bool {
+    fn is_path(&mut self, call: &ArgumentSet, text: &str, name: NameMeaning) -> bool {
         if text.len() > spelling::MAX_TEXT {
             if let Some(short) = spelling::shortened(text) {
                 self.path(call, &short, call.access(name));
@@ -177,7 +177,7 @@ impl Reader {
 
 impl Verbs {
     /// Combines the verbs in the tool's name with those in the arguments.
-    fn with(mut self, texts: &[(Argument<'_>, Name)]) -> Self {
+    fn with(mut self, texts: &[(Argument<'_>, NameMeaning)]) -> Self {
         for (argument, name) in texts {
             let text = argument.text();
             match name.meaning() {
@@ -204,21 +204,21 @@ impl Verbs {
 /// Longest name of an operation.
 const MAX_OPERATION: usize = 32;
 
-impl Call {
+impl ArgumentSet {
     /// Returns the access to the file in a member of this name.
-    fn access(&self, name: Name) -> Access {
+    fn access(&self, name: NameMeaning) -> FileAccess {
         let Verbs { removes, copies, .. } = self.verbs;
         match () {
-            () if removes && !name.is_destination() => Access::Remove,
-            () if copies && !removes && !name.is_destination() && name.is_source() => Access::Read,
-            () if self.verbs.changes() => Access::Write,
-            () => Access::Read,
+            () if removes && !name.is_destination() => FileAccess::Remove,
+            () if copies && !removes && !name.is_destination() && name.is_source() => FileAccess::Read,
+            () if self.verbs.changes() => FileAccess::Write,
+            () => FileAccess::Read,
         }
     }
 }
 
 /// Returns whether an argument is a command, or a word of one.
-fn is_command(call: &Call, name: Name) -> bool {
+fn is_command(call: &ArgumentSet, name: NameMeaning) -> bool {
     match name.meaning() {
         Meaning::Command => true,
         Meaning::Other | Meaning::WeakContent => call.verbs.runs,
@@ -233,24 +233,24 @@ fn is_within_content(argument: &Argument<'_>) -> bool {
 }
 
 /// Returns every text with the meaning of its name. Items of one list share a name.
-fn texts<'a>(arguments: &'a Arguments<'_>) -> Vec<(Argument<'a>, Name)> {
-    let mut before: Option<(&str, Name)> = None;
+fn texts<'a>(arguments: &'a Arguments<'_>) -> Vec<(Argument<'a>, NameMeaning)> {
+    let mut before: Option<(&str, NameMeaning)> = None;
     let texts = arguments
         .iter()
         .filter(|argument| argument.kind() == ArgumentKind::Text);
     texts
         .map(|argument| {
             let known = before.filter(|(name, _)| *name == argument.name());
-            let (_, name) = known.unwrap_or_else(|| (argument.name(), Name::of(argument.name())));
+            let (_, name) = known.unwrap_or_else(|| (argument.name(), NameMeaning::of(argument.name())));
             before = Some((argument.name(), name));
             (argument, name)
         })
         .collect()
 }
 
-fn bases(texts: &[(Argument<'_>, Name)]) -> Vec<String> {
+fn bases(texts: &[(Argument<'_>, NameMeaning)]) -> Vec<String> {
     let has_name = texts.iter().any(|(_, name)| name.is_name());
-    let is_base = |(argument, name): &&(Argument<'_>, Name)| {
+    let is_base = |(argument, name): &&(Argument<'_>, NameMeaning)| {
         name.is_base() || (has_name && argument.name().eq_ignore_ascii_case("path"))
     };
     let found = texts.iter().filter(is_base).map(|(argument, _)| argument.text());

@@ -1,6 +1,6 @@
 //! Programs in other languages: which quoted texts may be paths, and whether anything is written.
 
-use super::Access;
+use super::FileAccess;
 use crate::tables::{self, WordList};
 
 /// The functions that write a file in Python, JavaScript, Ruby, Perl, PHP or Lua.
@@ -9,12 +9,12 @@ static WRITERS: WordList = tables::PROTECTED_PATHS.list("code", "writers");
 const MAX_CODE: usize = 256 << 10;
 
 /// The texts in `code` that may be paths, and what may be done to them.
-pub(super) fn paths(code: &str) -> Vec<(&str, Access)> {
+pub(super) fn paths(code: &str) -> Vec<(&str, FileAccess)> {
     let code = &code[..code.floor_char_boundary(MAX_CODE)];
     let lower = code.to_lowercase();
     let access = match WRITERS.iter().any(|writer| lower.contains(writer)) {
-        true => Access::Write,
-        false => Access::Read,
+        true => FileAccess::Write,
+        false => FileAccess::Read,
     };
     let ends = |c: char| matches!(c, '"' | '\'' | '`');
     let may_be = |text: &&str| text.contains(['/', '\\', '.', '~']) && !text.contains('\n');
@@ -30,9 +30,9 @@ mod tests {
 
     use super::*;
 
-    #[test_case("open('~/.x','w').write('y')", &[("~/.x", Access::Write), (").write(", Access::Write)]; "written")]
-    #[test_case("print(open(\"/x\").read())", &[("/x", Access::Read), (").read())", Access::Read)]; "read")]
-    fn texts_of_code(code: &str, expected: &[(&str, Access)]) {
+    #[test_case("open('~/.x','w').write('y')", &[("~/.x", FileAccess::Write), (").write(", FileAccess::Write)]; "written")]
+    #[test_case("print(open(\"/x\").read())", &[("/x", FileAccess::Read), (").read())", FileAccess::Read)]; "read")]
+    fn texts_of_code(code: &str, expected: &[(&str, FileAccess)]) {
         assert_eq!(paths(code), expected);
     }
 }

@@ -37,7 +37,7 @@ const MAX_GLOBS: usize = 1024;
 
 /// The reason why a file is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Category {
+pub enum PathCategory {
     /// mcpmon's own policy, store, sockets, unit and program.
     McpmonConfig,
     /// Hooks and settings of clients.
@@ -66,7 +66,7 @@ pub enum Category {
     Credential,
 }
 
-impl Category {
+impl PathCategory {
     /// Returns its name in reasons and documents.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl Category {
 
 /// The access to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Access {
+pub enum FileAccess {
     /// The file is read.
     Read,
     /// The file is written, or replaced.
@@ -98,7 +98,7 @@ pub enum Access {
     Remove,
 }
 
-impl Access {
+impl FileAccess {
     /// Returns the access as a verb in a sentence.
     pub const fn verb(self) -> &'static str {
         match self {
@@ -113,9 +113,9 @@ impl Access {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
     /// The category because of which it is protected.
-    pub category: Category,
+    pub category: PathCategory,
     /// The access to it.
-    pub access: Access,
+    pub access: FileAccess,
     /// The file, a home directory as `~`.
     pub path: String,
 }
@@ -183,14 +183,14 @@ pub fn read_by_uri(uri: &str, files: &Files, extra: &[PathPattern]) -> Option<To
         .flat_map(|text| spelling::paths(text, &files.places, &mut room))
         .collect();
     let meetings = paths.iter().flat_map(|path| {
-        let protected = meet(path, Access::Write, &files.places, extra);
-        [protected, meet(path, Access::Read, &files.places, extra)]
+        let protected = meet(path, FileAccess::Write, &files.places, extra);
+        [protected, meet(path, FileAccess::Read, &files.places, extra)]
     });
     let touches = meetings
         .flatten()
-        .filter(|touch| touch.category != Category::AgentInstructions);
+        .filter(|touch| touch.category != PathCategory::AgentInstructions);
     touches.min_by_key(|touch| touch.category).map(|touch| Touch {
-        access: Access::Read,
+        access: FileAccess::Read,
         ..touch
     })
 }
@@ -199,7 +199,7 @@ pub fn read_by_uri(uri: &str, files: &Files, extra: &[PathPattern]) -> Option<To
 /// another file. At most [`MAX_LOOKUPS`].
 pub fn lookups(call: &Call<'_>, arguments: &Arguments<'_>) -> Vec<Lookup> {
     let uses = candidates::candidates(&call.tool, arguments);
-    let changed = uses.iter().filter(|one| one.access != Access::Read);
+    let changed = uses.iter().filter(|one| one.access != FileAccess::Read);
     let mut known = HashSet::new();
     changed
         .filter(|one| known.insert(&one.path))
@@ -214,7 +214,7 @@ pub struct NamedFile {
     /// The path, without a scheme; `~` for the home directory; otherwise as in the call.
     pub path: String,
     /// The access to it.
-    pub access: Access,
+    pub access: FileAccess,
 }
 
 /// Returns the files that a call names, protected or not, with the access that its words describe.
@@ -248,7 +248,7 @@ impl Lookup {
     }
 }
 
-fn meet(path: &PlainPath, access: Access, places: &Places, extra: &[PathPattern]) -> Option<Touch> {
+fn meet(path: &PlainPath, access: FileAccess, places: &Places, extra: &[PathPattern]) -> Option<Touch> {
     let names: Vec<String> = path.names.iter().map(|name| name.to_lowercase()).collect();
     let touch = |category| Touch {
         category,
@@ -259,28 +259,28 @@ fn meet(path: &PlainPath, access: Access, places: &Places, extra: &[PathPattern]
         Some(PathMatch::Itself) => true,
         // Removing a directory removes its contents. A repository's configuration is excluded, because it is created
         // with the repository.
-        Some(PathMatch::Above) => access == Access::Remove && category != Category::GitConfig,
+        Some(PathMatch::Above) => access == FileAccess::Remove && category != PathCategory::GitConfig,
         None => false,
     };
     let rows = match access {
         _ if has_wildcards(&names) => TABLE.all(),
-        Access::Remove => TABLE.rows_below(&names),
-        Access::Read | Access::Write => TABLE.rows(&names),
+        FileAccess::Remove => TABLE.rows_below(&names),
+        FileAccess::Read | FileAccess::Write => TABLE.rows(&names),
     };
-    let is_secret = |row: &&&table::Row| row.category == Category::Credential;
+    let is_secret = |row: &&&table::ProtectedPath| row.category == PathCategory::Credential;
     let secret = || {
         let mut secrets = rows.iter().filter(is_secret);
         let is_public = names.last().is_some_and(|name| name.ends_with(".pub"));
         // A project's own `.env` may be written, because that discloses nothing.
-        let counts = |row: &&&table::Row| access == Access::Read || !row.pattern.is_anywhere();
+        let counts = |row: &&&table::ProtectedPath| access == FileAccess::Read || !row.pattern.is_anywhere();
         let found = secrets.find(|row| counts(row) && meets(&row.pattern, row.category));
         found.filter(|_| !is_public).map(|row| touch(row.category))
     };
-    if access == Access::Read {
+    if access == FileAccess::Read {
         return secret();
     }
     if places.is_own(path) {
-        return Some(touch(Category::McpmonConfig));
+        return Some(touch(PathCategory::McpmonConfig));
     }
     let mut guarded = rows.iter().filter(|row| !is_secret(row));
     if let Some(row) = guarded.find(|row| meets(&row.pattern, row.category))
@@ -288,8 +288,8 @@ fn meet(path: &PlainPath, access: Access, places: &Places, extra: &[PathPattern]
     {
         return Some(touch(row.category));
     }
-    let is_extra = extra.iter().any(|pattern| meets(pattern, Category::Extra));
-    is_extra.then(|| touch(Category::Extra)).or_else(secret)
+    let is_extra = extra.iter().any(|pattern| meets(pattern, PathCategory::Extra));
+    is_extra.then(|| touch(PathCategory::Extra)).or_else(secret)
 }
 
 /// Returns whether a path is relative to a directory that it does not name.

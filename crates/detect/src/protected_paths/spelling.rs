@@ -143,14 +143,14 @@ fn plain(text: &str, places: &Places, found: &mut Vec<PlainPath>) {
 
 /// The state of resolving a path name by name.
 struct Walk<'a> {
-    start: Origin,
+    start: PathOrigin,
     names: Vec<String>,
     rest: &'a str,
 }
 
 /// The directory that the path starts in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum PathOrigin {
     Root,
     Home,
     /// The directory of home directories.
@@ -167,15 +167,15 @@ impl<'a> Walk<'a> {
             [b'~', ..] => {
                 let end = text.find('/').unwrap_or(text.len());
                 let origin = match &text[1..end] {
-                    "+" | "-" => Origin::Here,
-                    _ => Origin::Home,
+                    "+" | "-" => PathOrigin::Here,
+                    _ => PathOrigin::Home,
                 };
                 (origin, &text[end..])
             }
-            [b'/', ..] => (Origin::Root, text),
+            [b'/', ..] => (PathOrigin::Root, text),
             // `C:/Users/me`, `C:users`
-            [letter, b':', ..] if letter.is_ascii_alphabetic() => (Origin::Root, &text[2..]),
-            _ => (Origin::Here, text),
+            [letter, b':', ..] if letter.is_ascii_alphabetic() => (PathOrigin::Root, &text[2..]),
+            _ => (PathOrigin::Here, text),
         };
         let names = Vec::new();
         Self { start, names, rest }
@@ -194,8 +194,8 @@ impl<'a> Walk<'a> {
         if kept.is_empty() {
             return;
         }
-        if self.start == Origin::Homes {
-            self.start = Origin::Home;
+        if self.start == PathOrigin::Homes {
+            self.start = PathOrigin::Home;
             return;
         }
         // The value of a variable is unknown, so any name matches.
@@ -211,9 +211,9 @@ impl<'a> Walk<'a> {
             return;
         }
         self.start = match self.start {
-            Origin::Root | Origin::Homes => Origin::Root,
-            Origin::Home => Origin::Homes,
-            Origin::Here | Origin::Above => Origin::Above,
+            PathOrigin::Root | PathOrigin::Homes => PathOrigin::Root,
+            PathOrigin::Home => PathOrigin::Homes,
+            PathOrigin::Here | PathOrigin::Above => PathOrigin::Above,
         };
     }
 
@@ -228,10 +228,10 @@ impl<'a> Walk<'a> {
             }
         };
         match self.start {
-            Origin::Home => add(PathStart::Home, &self.names),
-            Origin::Here => add(PathStart::Unknown, &self.names),
-            Origin::Homes => {}
-            Origin::Root | Origin::Above => {
+            PathOrigin::Home => add(PathStart::Home, &self.names),
+            PathOrigin::Here => add(PathStart::Unknown, &self.names),
+            PathOrigin::Homes => {}
+            PathOrigin::Root | PathOrigin::Above => {
                 let names = without_views(&self.names);
                 // The shortest name of a file is reported.
                 if let Some(below) = below_home(names) {
@@ -241,7 +241,7 @@ impl<'a> Walk<'a> {
                     add(alias.start, &alias.names);
                 }
                 add(PathStart::Root, names);
-                if self.start == Origin::Above || names.len() < self.names.len() {
+                if self.start == PathOrigin::Above || names.len() < self.names.len() {
                     add(PathStart::Unknown, names);
                 }
             }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use mcpmon_clients::{CLIENTS, Client, ConfigFile};
 use mcpmon_model::{PathPattern, PathStart};
 
-use super::Category;
+use super::PathCategory;
 use crate::tables::{self, WordList};
 
 /// Files of mcpmon itself: changing them changes what is stopped.
@@ -46,15 +46,15 @@ static SAMPLES: WordList = tables::PROTECTED_PATHS.list("table", "samples");
 
 /// A protected path.
 #[derive(Debug)]
-pub(super) struct Row {
-    pub(super) category: Category,
+pub(super) struct ProtectedPath {
+    pub(super) category: PathCategory,
     pub(super) pattern: PathPattern,
 }
 
 /// Every protected path. Most rows have a name that any matching path must contain.
 #[derive(Debug)]
-pub(super) struct Table {
-    rows: Vec<Row>,
+pub(super) struct ProtectedPaths {
+    rows: Vec<ProtectedPath>,
     /// Rows by the last of their names: a matching path contains it.
     by_name: HashMap<String, Vec<usize>>,
     /// Rows by each of their names: a directory above a match contains one of them.
@@ -65,25 +65,25 @@ pub(super) struct Table {
 }
 
 /// The built-in paths.
-pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
+pub(super) static TABLE: LazyLock<ProtectedPaths> = LazyLock::new(|| {
     let groups = [
-        (Category::McpmonConfig, &*MCPMON),
-        (Category::ClientHooks, &*CLIENT_HOOKS),
-        (Category::ShellConfig, &*SHELL),
-        (Category::PackageConfig, &*PACKAGES),
-        (Category::GitConfig, &*GIT),
-        (Category::SshConfig, &*SSH),
-        (Category::DockerConfig, &*DOCKER),
-        (Category::KubeConfig, &*KUBE),
-        (Category::AgentInstructions, &*INSTRUCTIONS),
-        (Category::Autostart, &*AUTOSTART),
-        (Category::Credential, &*CREDENTIALS),
+        (PathCategory::McpmonConfig, &*MCPMON),
+        (PathCategory::ClientHooks, &*CLIENT_HOOKS),
+        (PathCategory::ShellConfig, &*SHELL),
+        (PathCategory::PackageConfig, &*PACKAGES),
+        (PathCategory::GitConfig, &*GIT),
+        (PathCategory::SshConfig, &*SSH),
+        (PathCategory::DockerConfig, &*DOCKER),
+        (PathCategory::KubeConfig, &*KUBE),
+        (PathCategory::AgentInstructions, &*INSTRUCTIONS),
+        (PathCategory::Autostart, &*AUTOSTART),
+        (PathCategory::Credential, &*CREDENTIALS),
     ];
     let built_in = groups.iter().flat_map(|&(category, patterns)| {
         let patterns = patterns.iter().map(|&text| pattern(text));
-        patterns.map(move |pattern| Row { category, pattern })
+        patterns.map(move |pattern| ProtectedPath { category, pattern })
     });
-    let mut rows: Vec<Row> = built_in.chain(CLIENTS.iter().flat_map(client_rows)).collect();
+    let mut rows: Vec<ProtectedPath> = built_in.chain(CLIENTS.iter().flat_map(client_rows)).collect();
     rows.sort_by_key(|row| row.category);
     let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
     let mut by_any_name: HashMap<String, Vec<usize>> = HashMap::new();
@@ -97,7 +97,7 @@ pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
             None => nameless.push(index),
         }
     }
-    Table {
+    ProtectedPaths {
         rows,
         by_name,
         by_any_name,
@@ -106,21 +106,21 @@ pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
     }
 });
 
-impl Table {
+impl ProtectedPaths {
     /// Returns the rows that a path with these names, in lower case, can match.
-    pub(super) fn rows(&self, names: &[String]) -> Vec<&Row> {
+    pub(super) fn rows(&self, names: &[String]) -> Vec<&ProtectedPath> {
         self.named(&self.by_name, names)
     }
 
     /// Returns the rows that a path with these names can match, or be above.
-    pub(super) fn rows_below(&self, names: &[String]) -> Vec<&Row> {
+    pub(super) fn rows_below(&self, names: &[String]) -> Vec<&ProtectedPath> {
         match names {
             [] => self.all(),
             names => self.named(&self.by_any_name, names),
         }
     }
 
-    fn named(&self, index: &HashMap<String, Vec<usize>>, names: &[String]) -> Vec<&Row> {
+    fn named(&self, index: &HashMap<String, Vec<usize>>, names: &[String]) -> Vec<&ProtectedPath> {
         let named = names.iter().filter_map(|name| index.get(name));
         let mut found: Vec<usize> = named.flatten().chain(&self.nameless).copied().collect();
         found.sort_unstable();
@@ -128,7 +128,7 @@ impl Table {
     }
 
     /// Returns all rows: a path with wildcards can match any of them.
-    pub(super) fn all(&self) -> Vec<&Row> {
+    pub(super) fn all(&self) -> Vec<&ProtectedPath> {
         self.rows.iter().collect()
     }
 
@@ -140,22 +140,22 @@ impl Table {
 }
 
 /// Returns the rows of a client.
-fn client_rows(client: &Client) -> impl Iterator<Item = Row> {
+fn client_rows(client: &Client) -> impl Iterator<Item = ProtectedPath> {
     let protected = &client.protected;
     let groups = [
-        (Category::ClientMcpConfig, &protected.servers),
-        (Category::ClientHooks, &protected.hooks),
-        (Category::AgentInstructions, &protected.instructions),
-        (Category::Credential, &protected.secrets),
+        (PathCategory::ClientMcpConfig, &protected.servers),
+        (PathCategory::ClientHooks, &protected.hooks),
+        (PathCategory::AgentInstructions, &protected.instructions),
+        (PathCategory::Credential, &protected.secrets),
     ];
     let further = groups
         .into_iter()
         .flat_map(|(category, texts)| texts.iter().map(move |text| (category, pattern(text))));
     let files = client.files.iter().flat_map(ConfigFile::patterns);
-    let files = files.map(|text| (Category::ClientMcpConfig, pattern(&text)));
+    let files = files.map(|text| (PathCategory::ClientMcpConfig, pattern(&text)));
     further
         .chain(files)
-        .map(|(category, pattern)| Row { category, pattern })
+        .map(|(category, pattern)| ProtectedPath { category, pattern })
 }
 
 fn pattern(text: &str) -> PathPattern {

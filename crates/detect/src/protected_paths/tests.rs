@@ -25,7 +25,7 @@ fn category(tool: &str, arguments: &str) -> Option<&'static str> {
     let touches = touches(tool, arguments);
     let written = touches
         .iter()
-        .find(|touch| touch.category != Category::Credential);
+        .find(|touch| touch.category != PathCategory::Credential);
     written
         .or_else(|| touches.first())
         .map(|touch| touch.category.as_str())
@@ -276,8 +276,8 @@ fn a_host_has_places_of_its_own() {
         ..Files::default()
     };
     for (path, expected) in [
-        ("/data/me/.bashrc", Some(Category::ShellConfig)),
-        ("/srv/policy.yaml", Some(Category::McpmonConfig)),
+        ("/data/me/.bashrc", Some(PathCategory::ShellConfig)),
+        ("/srv/policy.yaml", Some(PathCategory::McpmonConfig)),
         ("/srv/other.yaml", None),
     ] {
         let arguments = format!(r#"{{"path":"{path}","content":"x"}}"#);
@@ -294,7 +294,7 @@ fn further_paths_are_protected() {
         let touches = touches_of("write_file", &arguments, &Files::default(), &extra);
         touches.first().map(|touch| touch.category)
     };
-    assert_eq!(category("/repo/PROD/main.tf"), Some(Category::Extra));
+    assert_eq!(category("/repo/PROD/main.tf"), Some(PathCategory::Extra));
     assert_eq!(category("/repo/prod/a/main.tf"), None);
 }
 
@@ -304,7 +304,7 @@ fn resources_with_protected_files() {
         let touch = read_by_uri(uri, &Files::default(), &[]);
         touch.map(|touch| (touch.category.as_str(), touch.access))
     };
-    let read = |name| Some((name, Access::Read));
+    let read = |name| Some((name, FileAccess::Read));
     assert_eq!(category("file:///home/me/.ssh/config"), read("ssh-config"));
     assert_eq!(category("file:///home/me/.ssh/%69d_rsa"), read("ssh-config"));
     assert_eq!(category("file:///home/me/.aws/credentials"), read("credential"));

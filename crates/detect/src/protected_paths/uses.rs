@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::Access;
+use super::FileAccess;
 
 /// Paths of one call that are checked, and their bytes.
 const MAX_USES: usize = 1 << 15;
@@ -12,7 +12,7 @@ const MAX_BYTES: usize = 2 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Use {
     pub(super) path: String,
-    pub(super) access: Access,
+    pub(super) access: FileAccess,
 }
 
 /// Paths in the order in which they were found, each once.
@@ -25,7 +25,7 @@ pub(super) struct Uses {
 }
 
 impl Uses {
-    pub(super) fn add(&mut self, path: String, access: Access) {
+    pub(super) fn add(&mut self, path: String, access: FileAccess) {
         self.bytes = self.bytes.saturating_add(path.len());
         if self.is_cut || self.bytes > MAX_BYTES || self.found.len() == MAX_USES {
             self.is_cut = true;

@@ -7,7 +7,7 @@ use crate::tables::{self, WordList};
 
 /// The meaning of a name's words, alone and together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Name {
+pub(super) struct NameMeaning {
     /// The lists that one of its words is in.
     words: Lists,
     /// The lists that all its words in one are in.
@@ -17,7 +17,7 @@ pub(super) struct Name {
 /// Lists of words, a bit for each.
 type Lists = u32;
 
-impl Name {
+impl NameMeaning {
     /// Reads a name in any case style: `writeFile`, `write_file` and `WRITE-FILE` have the same two words.
     pub(super) fn of(name: &str) -> Self {
         let mut spelled = String::with_capacity(name.len().min(MAX_NAME));
@@ -40,11 +40,11 @@ impl Name {
         }
     }
 
-    const fn has_word(self, list: List) -> bool {
+    const fn has_word(self, list: NameList) -> bool {
         self.words & list.bit() != 0
     }
 
-    const fn is(self, list: List) -> bool {
+    const fn is(self, list: NameList) -> bool {
         self.whole & list.bit() != 0
     }
 }
@@ -54,7 +54,7 @@ const MAX_NAME: usize = 256;
 
 /// The lists of words.
 #[derive(Clone, Copy)]
-enum List {
+enum NameList {
     Writes,
     Removes,
     Reads,
@@ -73,7 +73,7 @@ enum List {
     Names,
 }
 
-impl List {
+impl NameList {
     const fn bit(self) -> Lists {
         1 << self as u32
     }
@@ -87,22 +87,22 @@ fn lists_of(word: &str) -> Lists {
 static LISTS: LazyLock<HashMap<&'static str, Lists>> = LazyLock::new(|| {
     let mut lists: HashMap<&str, Lists> = HashMap::new();
     for (list, words) in [
-        (List::Writes, &*WRITES),
-        (List::Removes, &*REMOVES),
-        (List::Reads, &*READS),
-        (List::Runs, &*RUNS),
-        (List::Copies, &*COPIES),
-        (List::Patches, &*PATCHES),
-        (List::Content, &*CONTENT),
-        (List::WeakContent, &*WEAK_CONTENT),
-        (List::Prose, &*PROSE),
-        (List::Paths, &*PATHS),
-        (List::Bases, &*BASES),
-        (List::Operations, &*OPERATIONS),
-        (List::Commands, &*COMMANDS),
-        (List::Destinations, &*DESTINATIONS),
-        (List::Sources, &*SOURCES),
-        (List::Names, &*NAMES),
+        (NameList::Writes, &*WRITES),
+        (NameList::Removes, &*REMOVES),
+        (NameList::Reads, &*READS),
+        (NameList::Runs, &*RUNS),
+        (NameList::Copies, &*COPIES),
+        (NameList::Patches, &*PATCHES),
+        (NameList::Content, &*CONTENT),
+        (NameList::WeakContent, &*WEAK_CONTENT),
+        (NameList::Prose, &*PROSE),
+        (NameList::Paths, &*PATHS),
+        (NameList::Bases, &*BASES),
+        (NameList::Operations, &*OPERATIONS),
+        (NameList::Commands, &*COMMANDS),
+        (NameList::Destinations, &*DESTINATIONS),
+        (NameList::Sources, &*SOURCES),
+        (NameList::Names, &*NAMES),
     ] {
         for word in words {
             *lists.entry(word).or_default() |= list.bit();
@@ -173,14 +173,14 @@ pub(super) struct Verbs {
 impl Verbs {
     /// Returns the meaning of a name.
     pub(super) fn of(name: &str) -> Self {
-        let name = Name::of(name);
+        let name = NameMeaning::of(name);
         Self {
-            writes: name.has_word(List::Writes),
-            removes: name.has_word(List::Removes),
-            reads: name.has_word(List::Reads),
-            runs: name.has_word(List::Runs),
-            copies: name.has_word(List::Copies),
-            patches: name.has_word(List::Patches),
+            writes: name.has_word(NameList::Writes),
+            removes: name.has_word(NameList::Removes),
+            reads: name.has_word(NameList::Reads),
+            runs: name.has_word(NameList::Runs),
+            copies: name.has_word(NameList::Copies),
+            patches: name.has_word(NameList::Patches),
         }
     }
 }
@@ -202,42 +202,42 @@ pub(super) enum Meaning {
     Other,
 }
 
-impl Name {
+impl NameMeaning {
     /// Returns the meaning of the value of a member with this name.
     pub(super) const fn meaning(self) -> Meaning {
         match () {
-            () if self.is(List::Content) => Meaning::Content,
-            () if self.is(List::Commands) => Meaning::Command,
-            () if self.is(List::WeakContent) => Meaning::WeakContent,
-            () if self.is(List::Prose) => Meaning::Prose,
-            () if self.has_word(List::Paths) => Meaning::Path,
+            () if self.is(NameList::Content) => Meaning::Content,
+            () if self.is(NameList::Commands) => Meaning::Command,
+            () if self.is(NameList::WeakContent) => Meaning::WeakContent,
+            () if self.is(NameList::Prose) => Meaning::Prose,
+            () if self.has_word(NameList::Paths) => Meaning::Path,
             () => Meaning::Other,
         }
     }
 
     /// Returns whether the value of a member is a directory that others are relative to.
     pub(super) const fn is_base(self) -> bool {
-        self.has_word(List::Bases)
+        self.has_word(NameList::Bases)
     }
 
     /// Returns whether the value of a member is the name of a file.
     pub(super) const fn is_name(self) -> bool {
-        self.has_word(List::Names)
+        self.has_word(NameList::Names)
     }
 
     /// Returns whether the value of a member may name an operation.
     pub(super) const fn is_operation(self) -> bool {
-        self.is(List::Operations)
+        self.is(NameList::Operations)
     }
 
     /// Returns whether the value of a member is a destination.
     pub(super) const fn is_destination(self) -> bool {
-        self.has_word(List::Destinations)
+        self.has_word(NameList::Destinations)
     }
 
     /// Returns whether the value of a member is a source.
     pub(super) const fn is_source(self) -> bool {
-        self.has_word(List::Sources)
+        self.has_word(NameList::Sources)
     }
 }
 
@@ -273,16 +273,20 @@ mod tests {
     #[test_case("FS-write_FILE"; "kebab and snake case")]
     #[test_case("__write  file"; "what is between words")]
     fn names_have_words(name: &str) {
-        let name = Name::of(name);
-        assert!(name.has_word(List::Writes) && name.has_word(List::Paths) && !name.has_word(List::Reads));
+        let name = NameMeaning::of(name);
+        assert!(
+            name.has_word(NameList::Writes)
+                && name.has_word(NameList::Paths)
+                && !name.has_word(NameList::Reads)
+        );
     }
 
-    #[test_case("new_string", List::Content => true; "two words")]
-    #[test_case("NEWSTRING", List::Content => true; "one word")]
-    #[test_case("the_new_string", List::Content => false; "more words")]
-    #[test_case("", List::Content => false; "none")]
-    fn names_say_something_together(name: &str, list: List) -> bool {
-        Name::of(name).is(list)
+    #[test_case("new_string", NameList::Content => true; "two words")]
+    #[test_case("NEWSTRING", NameList::Content => true; "one word")]
+    #[test_case("the_new_string", NameList::Content => false; "more words")]
+    #[test_case("", NameList::Content => false; "none")]
+    fn names_say_something_together(name: &str, list: NameList) -> bool {
+        NameMeaning::of(name).is(list)
     }
 
     #[test_case("new_string" => Meaning::Content)]
@@ -293,7 +297,7 @@ mod tests {
     #[test_case("old_string" => Meaning::Prose)]
     #[test_case("id" => Meaning::Other)]
     fn members_mean_something(name: &str) -> Meaning {
-        Name::of(name).meaning()
+        NameMeaning::of(name).meaning()
     }
 
     #[test]

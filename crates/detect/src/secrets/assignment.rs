@@ -5,9 +5,9 @@ use std::ops::Range;
 use mcpmon_model::Severity;
 
 use super::{
-    Hit, code, issued,
-    names::{self, Claim},
-    value::{self, Strength},
+    SecretHit, code, issued,
+    names::{self, NameClaim},
+    value::{self, ValueStrength},
 };
 use crate::tables::{self, WordList};
 
@@ -64,11 +64,11 @@ pub(super) fn identifier(text: &str, anchor: Range<usize>) -> Range<usize> {
 /// The claims of names, of which the latest is cached.
 #[derive(Default)]
 pub(super) struct Claims<'t> {
-    latest: Option<(&'t str, Option<Claim>)>,
+    latest: Option<(&'t str, Option<NameClaim>)>,
 }
 
 impl<'t> Claims<'t> {
-    fn of(&mut self, name: &'t str) -> Option<Claim> {
+    fn of(&mut self, name: &'t str) -> Option<NameClaim> {
         match self.latest {
             Some((known, claim)) if known == name => claim,
             Some(_) | None => {
@@ -81,12 +81,16 @@ impl<'t> Claims<'t> {
 }
 
 /// Finds the secret that the identifier at `name` names. Also returns the number of bytes that were judged.
-pub(super) fn at<'t>(text: &'t str, name: &Range<usize>, claims: &mut Claims<'t>) -> (usize, Option<Hit>) {
+pub(super) fn at<'t>(
+    text: &'t str,
+    name: &Range<usize>,
+    claims: &mut Claims<'t>,
+) -> (usize, Option<SecretHit>) {
     let spelled = text[name.clone()].trim_start_matches(['-', '.']);
     let Some(mut claim) = claims.of(spelled) else {
         return (0, None);
     };
-    if claim == Claim::Key && text[name.clone()].eq_ignore_ascii_case("key") {
+    if claim == NameClaim::Key && text[name.clone()].eq_ignore_ascii_case("key") {
         let Some(kind) = names::claim(&format!("{}-key", word_before(text, name.start))) else {
             return (0, None);
         };
@@ -98,7 +102,7 @@ pub(super) fn at<'t>(text: &'t str, name: &Range<usize>, claims: &mut Claims<'t>
     let is_flag = text[name.clone()].starts_with('-');
     let is_loud = spelled.bytes().all(|byte| !byte.is_ascii_lowercase());
     let hit = judge(claim, &assigned, is_flag, is_loud, spelled).or_else(|| {
-        let is_pair = claim == Claim::Password
+        let is_pair = claim == NameClaim::Password
             && assigned.separator == Separator::Sign
             && follows_user(text, name.start);
         is_pair.then(|| plain(&assigned))?
@@ -120,13 +124,13 @@ fn follows_user(text: &str, at: usize) -> bool {
 }
 
 /// Returns a password that is a plain word, as passwords next to a user's name can be.
-fn plain(assigned: &Assigned<'_>) -> Option<Hit> {
+fn plain(assigned: &Assigned<'_>) -> Option<SecretHit> {
     let value = assigned.value;
     let is_word = assigned.quoted && value.len() >= 6 && value.bytes().all(|byte| byte.is_ascii_lowercase());
     let is_secret = is_word && !value::is_placeholder(value) && !value::is_reference(value);
     is_secret.then(|| {
         let span = assigned.start..assigned.start + value.len();
-        Hit::new("generic_secret", Severity::High, span).only_if(false)
+        SecretHit::new("generic_secret", Severity::High, span).only_if(false)
     })
 }
 
@@ -139,7 +143,7 @@ fn word_before(text: &str, end: usize) -> &str {
 }
 
 /// Returns the password after a phrase of SQL or of another language; `end` is the end of the phrase.
-pub(super) fn after_phrase(text: &str, end: usize) -> Option<Hit> {
+pub(super) fn after_phrase(text: &str, end: usize) -> Option<SecretHit> {
     let mut end = end;
     // `IDENTIFIED WITH plugin BY`, `IDENTIFIED BY PASSWORD`.
     if let Some(rest) = text.get(end..) {
@@ -153,7 +157,7 @@ pub(super) fn after_phrase(text: &str, end: usize) -> Option<Hit> {
         }
     }
     judge(
-        Claim::Password,
+        NameClaim::Password,
         &follow(text, &(end..end))?,
         true,
         true,
@@ -162,7 +166,7 @@ pub(super) fn after_phrase(text: &str, end: usize) -> Option<Hit> {
 }
 
 /// Returns the secret in a parameter or member of this name: the whole value.
-pub(super) fn named(name: &str, value: &str) -> Option<Hit> {
+pub(super) fn named(name: &str, value: &str) -> Option<SecretHit> {
     let span = 0..value.len();
     let claim = names::claim(name)?;
     let assigned = Assigned {
@@ -173,28 +177,34 @@ pub(super) fn named(name: &str, value: &str) -> Option<Hit> {
     };
     let value = unscheduled(&assigned);
     let severity = grade(claim, name, &value, false, false)?;
-    let hit = Hit::new(kind(name, value.value), severity, span);
+    let hit = SecretHit::new(kind(name, value.value), severity, span);
     Some(hit.only_if(is_certain(claim, name, &value, false)))
 }
 
-fn judge(claim: Claim, assigned: &Assigned<'_>, is_flag: bool, is_loud: bool, name: &str) -> Option<Hit> {
+fn judge(
+    claim: NameClaim,
+    assigned: &Assigned<'_>,
+    is_flag: bool,
+    is_loud: bool,
+    name: &str,
+) -> Option<SecretHit> {
     let assigned = unscheduled(assigned);
     let severity = grade(claim, name, &assigned, is_flag, is_loud)?;
     let span = assigned.start..assigned.start + assigned.value.len();
-    let hit = Hit::new(kind(name, assigned.value), severity, span);
+    let hit = SecretHit::new(kind(name, assigned.value), severity, span);
     Some(hit.only_if(is_certain(claim, name, &assigned, is_flag)))
 }
 
 /// Returns whether a name and a value leave no doubt that the value is a secret: the name says so, they are joined by a
 /// sign and not by a sentence, and the value was generated.
-fn is_certain(claim: Claim, name: &str, assigned: &Assigned<'_>, is_flag: bool) -> bool {
+fn is_certain(claim: NameClaim, name: &str, assigned: &Assigned<'_>, is_flag: bool) -> bool {
     let least = match claim {
-        Claim::Password => SHORT_PASSWORD,
-        Claim::Generated => SHORT_KEY,
-        Claim::Key | Claim::Hint => return false,
+        NameClaim::Password => SHORT_PASSWORD,
+        NameClaim::Generated => SHORT_KEY,
+        NameClaim::Key | NameClaim::Hint => return false,
     };
     let is_joined = assigned.separator == Separator::Sign || is_flag;
-    let is_chosen = claim == Claim::Password && value::is_spoken(assigned.value);
+    let is_chosen = claim == NameClaim::Password && value::is_spoken(assigned.value);
     is_joined
         && assigned.value.len() >= least
         && names::opens(name)
@@ -225,7 +235,7 @@ fn kind(name: &str, value: &str) -> &'static str {
 }
 
 fn grade(
-    claim: Claim,
+    claim: NameClaim,
     name: &str,
     assigned: &Assigned<'_>,
     is_flag: bool,
@@ -246,59 +256,67 @@ fn grade(
     if code::is_telling(value) || !quoted && code::is_bare_code(value) || is_status {
         return None;
     }
-    let is_shown = |strength: Strength| match separator {
+    let is_shown = |strength: ValueStrength| match separator {
         Separator::Sign => true,
         Separator::Comma => match claim {
-            Claim::Password => strength > Strength::None && !code::repeats(name, value),
-            Claim::Generated | Claim::Key | Claim::Hint => {
+            NameClaim::Password => strength > ValueStrength::None && !code::repeats(name, value),
+            NameClaim::Generated | NameClaim::Key | NameClaim::Hint => {
                 let has_digit = value.bytes().any(|byte| byte.is_ascii_digit());
-                strength == Strength::Random || strength == Strength::Mixed && has_digit
+                strength == ValueStrength::Random || strength == ValueStrength::Mixed && has_digit
             }
         },
         Separator::Space => {
-            is_flag || quoted || is_loud && strength >= Strength::Mixed || strength == Strength::Random
+            is_flag
+                || quoted
+                || is_loud && strength >= ValueStrength::Mixed
+                || strength == ValueStrength::Random
         }
     };
     // The value is another assignment, as in a sentence or in a cookie: its value counts.
-    let is_another = claim == Claim::Generated || separator == Separator::Space && !is_flag;
+    let is_another = claim == NameClaim::Generated || separator == Separator::Space && !is_flag;
     let given = code::assigned(value).filter(|_| is_another).unwrap_or(value);
     let strength = value::strength(given, quoted);
-    if claim <= Claim::Key && value.len() >= 6 && (value::is_placeholder(value) || value::is_patterned(value))
+    if claim <= NameClaim::Key
+        && value.len() >= 6
+        && (value::is_placeholder(value) || value::is_patterned(value))
     {
         return (separator == Separator::Sign || is_flag).then_some(Severity::Low);
     }
-    if !is_shown(strength) || claim != Claim::Password && code::repeats(name, value) {
+    if !is_shown(strength) || claim != NameClaim::Password && code::repeats(name, value) {
         return None;
     }
-    if claim == Claim::Generated && value::is_made_up(value) {
+    if claim == NameClaim::Generated && value::is_made_up(value) {
         return Some(Severity::Low);
     }
     // A token of an issuer that was cut off, or is not a real one.
-    if claim != Claim::Password && issued::begins(value) {
+    if claim != NameClaim::Password && issued::begins(value) {
         return Some(Severity::Medium);
     }
     // A value that may also be an identifier needs a more specific name than `token`.
     let is_cut = value.len() % 2 == 1 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if claim != Claim::Password && (is_cut || is_digest(value) && name.eq_ignore_ascii_case("token")) {
-        return (strength > Strength::None).then_some(Severity::Medium);
+    if claim != NameClaim::Password && (is_cut || is_digest(value) && name.eq_ignore_ascii_case("token")) {
+        return (strength > ValueStrength::None).then_some(Severity::Medium);
     }
     match (claim, strength) {
-        (Claim::Generated, Strength::Mixed) if tail(value).len() < MIN_BYTES => Some(Severity::Medium),
-        (Claim::Password, Strength::Chosen | Strength::Mixed | Strength::Random)
-        | (Claim::Generated, Strength::Mixed | Strength::Random) => Some(Severity::High),
-        (Claim::Generated, Strength::Chosen) => Some(Severity::Medium),
-        (Claim::Key, Strength::Random) => {
+        (NameClaim::Generated, ValueStrength::Mixed) if tail(value).len() < MIN_BYTES => {
+            Some(Severity::Medium)
+        }
+        (NameClaim::Password, ValueStrength::Chosen | ValueStrength::Mixed | ValueStrength::Random)
+        | (NameClaim::Generated, ValueStrength::Mixed | ValueStrength::Random) => Some(Severity::High),
+        (NameClaim::Generated, ValueStrength::Chosen) => Some(Severity::Medium),
+        (NameClaim::Key, ValueStrength::Random) => {
             let has = |kind: fn(&u8) -> bool| value.bytes().any(|byte| kind(&byte));
             let is_full = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
             Some(if is_full { Severity::High } else { Severity::Medium })
         }
-        (Claim::Hint, Strength::Random) => {
+        (NameClaim::Hint, ValueStrength::Random) => {
             let is_one = value
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'+' | b'='));
             (value.len() >= 32 && is_one && !is_digest(value)).then_some(Severity::High)
         }
-        (Claim::Password | Claim::Generated, Strength::None) | (Claim::Key | Claim::Hint, _) => None,
+        (NameClaim::Password | NameClaim::Generated, ValueStrength::None)
+        | (NameClaim::Key | NameClaim::Hint, _) => None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, ops::Range};
 
 use mcpmon_model::Severity;
 
-use super::{Hit, value};
+use super::{SecretHit, value};
 use crate::normalise::decode;
 use crate::tables::{self, WordList};
 
@@ -20,7 +20,7 @@ const SAMPLE: usize = 4096;
 static MEDIA: WordList = tables::SECRETS.list("blob", "media");
 
 /// Finds encoded files and random runs in `text`.
-pub(super) fn find(text: &str, hits: &mut Vec<Hit>) {
+pub(super) fn find(text: &str, hits: &mut Vec<SecretHit>) {
     let mut armour = Armour::default();
     for run in long_runs(text) {
         let stretch = &text[run.clone()];
@@ -41,9 +41,9 @@ pub(super) fn find(text: &str, hits: &mut Vec<Hit>) {
         let is_random = bits >= BITS && !has_path;
         let decodes = || decode::base64(stretch).is_some_and(|bytes| bytes.len() > RANDOM);
         if stretch.len() > ENCODED && (is_random || decodes()) {
-            hits.push(Hit::new("base64_blob", Severity::High, run).only_if(false));
+            hits.push(SecretHit::new("base64_blob", Severity::High, run).only_if(false));
         } else if is_random && value::is_random(sample) {
-            hits.push(Hit::new("high_entropy", Severity::High, run).only_if(false));
+            hits.push(SecretHit::new("high_entropy", Severity::High, run).only_if(false));
         }
     }
     signed(text, hits);
@@ -66,7 +66,7 @@ const MAX_WORD_PART: usize = 10;
 const ENCRYPTED: &str = "ENC[";
 
 /// Finds random runs in which signs are as frequent as letters: base85, and passwords of any characters.
-fn signed(text: &str, hits: &mut Vec<Hit>) {
+fn signed(text: &str, hits: &mut Vec<SecretHit>) {
     for run in shown_runs(text.as_bytes(), |_| true) {
         let stretch = &text[run.clone()];
         if is_signed_random(&stretch.as_bytes()[..stretch.len().min(SAMPLE)])
@@ -75,7 +75,7 @@ fn signed(text: &str, hits: &mut Vec<Hit>) {
             && !is_media_address(&text[..run.start])
             && !is_public(&text[..run.start])
         {
-            hits.push(Hit::new("high_entropy", Severity::High, run).only_if(false));
+            hits.push(SecretHit::new("high_entropy", Severity::High, run).only_if(false));
         }
     }
 }
@@ -253,7 +253,7 @@ fn is_digest_like(stretch: &str) -> bool {
 const LABEL: usize = 14;
 
 /// Finds labels of a host that encode a text in hexadecimal digits: a way to send data in a DNS query.
-pub(super) fn host(text: &str, start: usize, hits: &mut Vec<Hit>) {
+pub(super) fn host(text: &str, start: usize, hits: &mut Vec<SecretHit>) {
     let rest = &text[start..text.floor_char_boundary(start + 300)];
     let rest = &rest[..rest.find(['/', '?', '#', ':']).unwrap_or(rest.len())];
     let host = &rest[..rest
@@ -272,7 +272,7 @@ pub(super) fn host(text: &str, start: usize, hits: &mut Vec<Hit>) {
             && decoded.is_some_and(|bytes| bytes.iter().any(u8::is_ascii_alphabetic) && is_word(&bytes))
     };
     if labels.iter().any(says) || labels.iter().filter(|label| is_hex(label)).count() >= 6 {
-        let hit = Hit::new("encoded_host", Severity::High, start..start + host.len());
+        let hit = SecretHit::new("encoded_host", Severity::High, start..start + host.len());
         hits.push(hit.only_if(false));
     }
 }

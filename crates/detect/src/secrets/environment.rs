@@ -3,8 +3,8 @@
 use mcpmon_model::Severity;
 
 use super::{
-    Hit,
-    names::{self, Claim},
+    SecretHit,
+    names::{self, NameClaim},
     value,
 };
 
@@ -13,7 +13,7 @@ const LINES: usize = 3;
 const MAX_LINE: usize = 4096;
 
 /// Returns the lines that are an environment with secrets in it, if there are any.
-pub(super) fn block(text: &str) -> Option<Hit> {
+pub(super) fn block(text: &str) -> Option<SecretHit> {
     let (mut start, mut at, mut count, mut secrets, mut placeholders) = (0, 0, 0, 0, 0);
     for line in text.split_inclusive('\n') {
         match assignment(line.trim()) {
@@ -22,8 +22,10 @@ pub(super) fn block(text: &str) -> Option<Hit> {
                     start = at;
                 }
                 count += 1;
-                if matches!(names::claim(name), Some(Claim::Password | Claim::Generated))
-                    && !value::is_reference(value)
+                if matches!(
+                    names::claim(name),
+                    Some(NameClaim::Password | NameClaim::Generated)
+                ) && !value::is_reference(value)
                     && value.len() >= 4
                 {
                     match value::is_placeholder(value) || value::is_wordy(value) && value.len() < 6 {
@@ -44,7 +46,7 @@ pub(super) fn block(text: &str) -> Option<Hit> {
         } else {
             Severity::Low
         };
-        Hit::new("env_file_content", severity, start..at).only_if(false)
+        SecretHit::new("env_file_content", severity, start..at).only_if(false)
     })
 }
 

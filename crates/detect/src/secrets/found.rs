@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use mcpmon_model::{Category, Finding, Match, RawJson, Redaction, Severity};
 
-use super::{Hit, MAX_SECRETS};
+use super::{MAX_SECRETS, SecretHit};
 use crate::arguments::{Argument, ArgumentKind};
 
 /// Longest path that is reported, bytes.
@@ -16,12 +16,12 @@ pub struct Secret {
     /// The finding with its place.
     pub finding: Finding,
     /// The place, with the replacements.
-    pub place: Place,
+    pub place: SecretPlace,
 }
 
 /// The place of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SecretPlace {
     /// In values: these replacements remove it.
     Value(Vec<Redaction>),
     /// In the name of a member: replacing it would make another member, so these replacements are for reports only.
@@ -29,7 +29,7 @@ pub enum Place {
 }
 
 /// Collects the secrets in the arguments of one call.
-pub(super) struct Collector<'a> {
+pub(super) struct SecretCollector<'a> {
     json: RawJson<'a>,
     secrets: Vec<Secret>,
     /// The severity up to which further secrets are not kept, because there are too many.
@@ -38,7 +38,7 @@ pub(super) struct Collector<'a> {
     keys: Vec<(String, String)>,
 }
 
-impl<'a> Collector<'a> {
+impl<'a> SecretCollector<'a> {
     /// Returns whether the collector is full of critical secrets, so that nothing worse can be found.
     pub(super) fn is_done(&self) -> bool {
         self.is_full() && self.least().is_some_and(|(_, least)| least == Severity::Critical)
@@ -81,7 +81,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Adds the matches in one key or value.
-    pub(super) fn take(&mut self, argument: Argument<'_>, hits: Vec<Hit>) {
+    pub(super) fn take(&mut self, argument: Argument<'_>, hits: Vec<SecretHit>) {
         for hit in hits {
             if !self.takes(hit.severity) {
                 continue;
@@ -90,14 +90,14 @@ impl<'a> Collector<'a> {
                 ArgumentKind::Key => {
                     self.keys
                         .push((argument.text().to_owned(), placeholder(hit.kind)));
-                    Place::Key(vec![self.whole(argument, hit.kind)])
+                    SecretPlace::Key(vec![self.whole(argument, hit.kind)])
                 }
-                ArgumentKind::Text if hit.decoded => Place::Value(vec![self.whole(argument, hit.kind)]),
-                ArgumentKind::Text => Place::Value(vec![Redaction {
+                ArgumentKind::Text if hit.decoded => SecretPlace::Value(vec![self.whole(argument, hit.kind)]),
+                ArgumentKind::Text => SecretPlace::Value(vec![Redaction {
                     place: argument.written(self.json, &hit.span),
                     text: placeholder(hit.kind),
                 }]),
-                ArgumentKind::Literal => Place::Value(vec![self.whole(argument, hit.kind)]),
+                ArgumentKind::Literal => SecretPlace::Value(vec![self.whole(argument, hit.kind)]),
             };
             let told = told(hit.span.len(), hit.decoded);
             self.push(argument, hit.kind, hit.severity, hit.span.start, told, place);
@@ -115,10 +115,10 @@ impl<'a> Collector<'a> {
                     .iter()
                     .map(|piece| (piece.text().to_owned(), placeholder(kind)));
                 self.keys.extend(named);
-                Place::Key(pieces.iter().map(|piece| self.whole(*piece, kind)).collect())
+                SecretPlace::Key(pieces.iter().map(|piece| self.whole(*piece, kind)).collect())
             }
             ArgumentKind::Text | ArgumentKind::Literal => {
-                Place::Value(pieces.iter().map(|piece| self.whole(*piece, kind)).collect())
+                SecretPlace::Value(pieces.iter().map(|piece| self.whole(*piece, kind)).collect())
             }
         };
         let told = format!("{} pieces", pieces.len());
@@ -132,7 +132,7 @@ impl<'a> Collector<'a> {
         severity: Severity,
         position: usize,
         told: String,
-        place: Place,
+        place: SecretPlace,
     ) {
         let matched = Match {
             text: format!("{} {told}", placeholder(kind)),
@@ -186,8 +186,8 @@ impl Secret {
         let mut all = Vec::new();
         for secret in secrets {
             match &secret.place {
-                Place::Value(redactions) => all.extend(redactions.iter().cloned()),
-                Place::Key(_) => return None,
+                SecretPlace::Value(redactions) => all.extend(redactions.iter().cloned()),
+                SecretPlace::Key(_) => return None,
             }
         }
         Some(apart(all))
@@ -196,7 +196,7 @@ impl Secret {
     /// Returns the replacements that remove the secrets from reports.
     pub fn masks(secrets: &[Self]) -> Vec<Redaction> {
         let all = secrets.iter().flat_map(|secret| match &secret.place {
-            Place::Value(redactions) | Place::Key(redactions) => redactions,
+            SecretPlace::Value(redactions) | SecretPlace::Key(redactions) => redactions,
         });
         apart(all.cloned().collect())
     }

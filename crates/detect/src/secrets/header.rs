@@ -5,8 +5,8 @@ use std::ops::Range;
 use mcpmon_model::Severity;
 
 use super::{
-    Hit, checks,
-    value::{self, Strength},
+    SecretHit, checks,
+    value::{self, ValueStrength},
 };
 
 /// Longest token that is judged, bytes.
@@ -37,7 +37,7 @@ pub(super) struct WebTokens {
 
 impl WebTokens {
     /// Returns the token that begins at `start`, if there is one.
-    pub(super) fn at(&mut self, text: &str, start: usize) -> Option<Hit> {
+    pub(super) fn at(&mut self, text: &str, start: usize) -> Option<SecretHit> {
         let bytes = text.as_bytes();
         if start > 0 && bytes[start - 1].is_ascii_alphanumeric() || !text.get(start..)?.starts_with("eyJ") {
             return None;
@@ -60,7 +60,7 @@ impl WebTokens {
         let is_believed = self.judged > MAX_JUDGED * text.len() + MIN_JUDGED;
         judged(token, is_believed).map(|severity| {
             let span = start..start + token.len();
-            Hit::new("bearer_token", severity, span).only_if(is_issued(token))
+            SecretHit::new("bearer_token", severity, span).only_if(is_issued(token))
         })
     }
 
@@ -97,7 +97,7 @@ fn judged(token: &str, is_believed: bool) -> Option<Severity> {
         || is_signed
         || payload.starts_with("eyJ")
         || payload.len() >= 16
-        || value::strength(payload, true) > Strength::None;
+        || value::strength(payload, true) > ValueStrength::None;
     is_secret.then_some(Severity::High)
 }
 
@@ -107,22 +107,22 @@ const fn is_part(byte: u8) -> bool {
 }
 
 /// Returns the token after `bearer`, which ends at `end`.
-pub(super) fn bearer(text: &str, end: usize) -> Option<Hit> {
+pub(super) fn bearer(text: &str, end: usize) -> Option<SecretHit> {
     let (token, span) = word(text, end)?;
     if token.len() < 12 || value::is_reference(token) || token.contains(['(', '[', ']']) {
         return None;
     }
     let severity = match value::strength(token, true) {
         _ if value::is_placeholder(token) || value::is_made_up(token) || is_header(token) => Severity::Low,
-        Strength::Random | Strength::Mixed => Severity::High,
-        Strength::Chosen if token.len() >= 20 => Severity::High,
-        Strength::Chosen | Strength::None => return None,
+        ValueStrength::Random | ValueStrength::Mixed => Severity::High,
+        ValueStrength::Chosen if token.len() >= 20 => Severity::High,
+        ValueStrength::Chosen | ValueStrength::None => return None,
     };
     let is_certain = match token.starts_with("eyJ") {
         true => is_issued(token),
         false => value::is_generated(token),
     };
-    Some(Hit::new("bearer_token", severity, span).only_if(is_certain))
+    Some(SecretHit::new("bearer_token", severity, span).only_if(is_certain))
 }
 
 /// Words in the claims of example tokens in documents.
@@ -152,7 +152,7 @@ fn is_header(token: &str) -> bool {
 }
 
 /// Returns the credentials after `basic`, which ends at `end`.
-pub(super) fn basic(text: &str, end: usize) -> Option<Hit> {
+pub(super) fn basic(text: &str, end: usize) -> Option<SecretHit> {
     let (encoded, span) = word(text, end)?;
     let decoded = checks::encodes_credentials(encoded)?;
     let secret = decoded.split_once(':').map_or("", |(_, secret)| secret);
@@ -161,7 +161,7 @@ pub(super) fn basic(text: &str, end: usize) -> Option<Hit> {
         _ if value::is_placeholder(secret) => Severity::Low,
         _ => Severity::High,
     };
-    Some(Hit::new("basic_auth", severity, span).only_if(value::is_generated(secret)))
+    Some(SecretHit::new("basic_auth", severity, span).only_if(value::is_generated(secret)))
 }
 
 /// Returns the word after the one that ends at `end`.
@@ -185,7 +185,7 @@ fn word(text: &str, end: usize) -> Option<(&str, Range<usize>)> {
 }
 
 /// Returns the `user:secret` of a flag or an option of curl; `end` is the end of its name.
-pub(super) fn credentials(text: &str, end: usize) -> Option<Hit> {
+pub(super) fn credentials(text: &str, end: usize) -> Option<SecretHit> {
     let rest = text.get(end..text.floor_char_boundary(end + 400))?;
     let skipped = rest
         .bytes()
@@ -214,9 +214,9 @@ pub(super) fn credentials(text: &str, end: usize) -> Option<Hit> {
     }
     let severity = match value::strength(secret, true) {
         _ if value::is_placeholder(secret) => Severity::Low,
-        Strength::None => return None,
-        Strength::Chosen | Strength::Mixed | Strength::Random => Severity::High,
+        ValueStrength::None => return None,
+        ValueStrength::Chosen | ValueStrength::Mixed | ValueStrength::Random => Severity::High,
     };
-    let hit = Hit::new("basic_auth", severity, from..from + secret.len());
+    let hit = SecretHit::new("basic_auth", severity, from..from + secret.len());
     Some(hit.only_if(value::is_generated(secret)))
 }

@@ -88,7 +88,7 @@ static TELLING: LazyLock<BTreeMap<u8, Vec<&'static str>>> = LazyLock::new(|| {
 
 /// The result at the position of a prefix.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum IssuedPrefix {
     /// A secret.
     Secret(Range<usize>, Severity),
     /// Plain words, which end here.
@@ -99,7 +99,7 @@ pub(super) enum Found {
 
 impl Issued {
     /// Judges `text` at `start`, where the prefix was found in any case.
-    pub(super) fn at(&self, text: &str, start: usize) -> Found {
+    pub(super) fn at(&self, text: &str, start: usize) -> IssuedPrefix {
         let bytes = text.as_bytes();
         let body = start + self.prefix.len();
         let has_prefix = bytes
@@ -111,7 +111,7 @@ impl Issued {
                 || self.is_short() && matches!(before, b'.' | b'/')
         };
         if !has_prefix || start > 0 && joins(bytes[start - 1]) {
-            return Found::Nothing;
+            return IssuedPrefix::Nothing;
         }
         let rest = &bytes[body..];
         let run = |most: usize| {
@@ -132,7 +132,7 @@ impl Issued {
         }
         let goes_on = rest.get(length).is_some_and(u8::is_ascii_alphanumeric);
         if length < usize::from(self.least) || goes_on {
-            return Found::Nothing;
+            return IssuedPrefix::Nothing;
         }
         // A value that ends in dots or stars was masked.
         let is_hidden = rest
@@ -140,11 +140,11 @@ impl Issued {
             .is_some_and(|byte| matches!(byte, b'#' | b'*' | b'<' | b'[' | b'{'))
             || rest[length..].starts_with(b"..");
         if is_hidden {
-            return Found::Secret(start..body + length, Severity::Low);
+            return IssuedPrefix::Secret(start..body + length, Severity::Low);
         }
         match self.severity(&text[body..body + length]) {
-            Some(severity) => Found::Secret(start..body + length, severity),
-            None => Found::Words(body + length),
+            Some(severity) => IssuedPrefix::Secret(start..body + length, severity),
+            None => IssuedPrefix::Words(body + length),
         }
     }
 

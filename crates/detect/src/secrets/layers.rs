@@ -15,7 +15,7 @@ const MAX_ESCAPES: usize = 1 << 16;
 
 /// A text that another one encodes.
 #[derive(Debug)]
-pub(super) struct Layer {
+pub(super) struct EncodedLayer {
     /// The decoded text.
     pub(super) text: String,
     /// The range of the encoded text.
@@ -31,7 +31,7 @@ struct Escape {
     says: Range<usize>,
 }
 
-impl Layer {
+impl EncodedLayer {
     const fn encoded(text: String, origin: Range<usize>) -> Self {
         let escapes = Vec::new();
         Self {
@@ -67,7 +67,7 @@ impl Layer {
 }
 
 /// The texts that `text` encodes.
-pub(super) fn of(text: &str) -> Vec<Layer> {
+pub(super) fn of(text: &str) -> Vec<EncodedLayer> {
     let mut found = Vec::new();
     let mut escapes: Vec<Escape> = Vec::new();
     let note = |escape: Escape| {
@@ -80,7 +80,7 @@ pub(super) fn of(text: &str) -> Vec<Layer> {
         }
     };
     if let Cow::Owned(unescaped) = unescaped(text, note) {
-        found.push(Layer {
+        found.push(EncodedLayer {
             text: unescaped,
             origin: 0..text.len(),
             escapes,
@@ -93,10 +93,10 @@ pub(super) fn of(text: &str) -> Vec<Layer> {
     found
 }
 
-fn decoded(text: &str, run: Range<usize>, found: &mut Vec<Layer>) {
+fn decoded(text: &str, run: Range<usize>, found: &mut Vec<EncodedLayer>) {
     let encoded = &text[run.clone()];
     if let Some(says) = says(encoded) {
-        found.push(Layer::encoded(says, run));
+        found.push(EncodedLayer::encoded(says, run));
         return;
     }
     // A path or a name may stand around what is encoded.
@@ -108,7 +108,7 @@ fn decoded(text: &str, run: Range<usize>, found: &mut Vec<Layer>) {
             && part.len() < encoded.len()
             && let Some(says) = says(part)
         {
-            found.push(Layer::encoded(says, here));
+            found.push(EncodedLayer::encoded(says, here));
         }
     }
 }
@@ -165,7 +165,7 @@ const fn is_sign(byte: u8) -> bool {
 }
 
 /// Pairs of hexadecimal digits with one sign between each two: `41-4b-49`.
-fn apart(text: &str, found: &mut Vec<Layer>) {
+fn apart(text: &str, found: &mut Vec<EncodedLayer>) {
     let bytes = text.as_bytes();
     if !may_be_apart(bytes) {
         return;
@@ -190,7 +190,7 @@ fn apart(text: &str, found: &mut Vec<Layer>) {
         }
         if decoded.len() >= PAIRS && is_text(&decoded) {
             let says = String::from_utf8_lossy(&decoded).into_owned();
-            found.push(Layer::encoded(says, at..end.min(bytes.len())));
+            found.push(EncodedLayer::encoded(says, at..end.min(bytes.len())));
         }
         at = end.max(at + 1);
     }

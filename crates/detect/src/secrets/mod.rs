@@ -35,14 +35,14 @@ use super::{
     walk::Step,
 };
 
-pub use found::{Place, Secret};
+pub use found::{Secret, SecretPlace};
 pub use makeup::may_hold;
 pub(super) use names::{is_name, names_a_secret};
 pub use prose::{Disclosure, in_text};
 
 /// A secret in one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Hit {
+struct SecretHit {
     /// Name of the pattern.
     kind: &'static str,
     severity: Severity,
@@ -54,7 +54,7 @@ struct Hit {
     certain: bool,
 }
 
-impl Hit {
+impl SecretHit {
     const fn new(kind: &'static str, severity: Severity, span: Range<usize>) -> Self {
         Self {
             kind,
@@ -91,8 +91,8 @@ pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
     if !may_hold {
         return Vec::new();
     }
-    let mut found = found::Collector::new(json);
-    let mut context = Context::default();
+    let mut found = found::SecretCollector::new(json);
+    let mut context = SecretContext::default();
     let declared = OnceCell::new();
     for argument in arguments.iter() {
         let mut hits = text::hits(argument.text());
@@ -124,8 +124,8 @@ const OPAQUE: [&str; 2] = ["nextCursor", "requestState"];
 /// Returns the secrets in the walked result of a server: secrets [in a text](in_text), and values of members with names
 /// of secrets; values that are not certainly secrets are of medium severity at most. At most [`MAX_SECRETS`].
 pub fn in_result(json: RawJson<'_>, result: &Arguments<'_>) -> Vec<Secret> {
-    let mut found = found::Collector::new(json);
-    let mut context = Context::default();
+    let mut found = found::SecretCollector::new(json);
+    let mut context = SecretContext::default();
     for value in result.iter() {
         let mut members = value.members();
         let is_opaque = members.next().is_some_and(|name| OPAQUE.contains(&name)) && members.next().is_none();
@@ -162,15 +162,15 @@ pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
 
 /// The expectation from earlier arguments for the next one.
 #[derive(Default)]
-struct Context<'a> {
+struct SecretContext<'a> {
     /// The previous text, with its name.
     before: Option<Argument<'a>>,
 }
 
-impl<'a> Context<'a> {
+impl<'a> SecretContext<'a> {
     /// Finds a whole value that is a secret by the name of its member, by an entry that names it, or by the flag before
     /// it.
-    fn named(&mut self, argument: Argument<'a>, hits: &mut Vec<Hit>) {
+    fn named(&mut self, argument: Argument<'a>, hits: &mut Vec<SecretHit>) {
         let before = self.before.replace(argument);
         let value = argument.text();
         if value.is_empty() || value.len() > 4096 || hits.iter().any(|hit| hit.severity >= Severity::High) {
@@ -179,8 +179,8 @@ impl<'a> Context<'a> {
         let own = assignment::named(argument.name(), value).map(|mut hit| {
             // A parameter that a tool declares for a password is the right place for one.
             let is_parameter = argument.members().count() == 1;
-            let is_chosen = names::claim(argument.name()) == Some(names::Claim::Password)
-                || value::strength(value.trim(), true) < value::Strength::Random;
+            let is_chosen = names::claim(argument.name()) == Some(names::NameClaim::Password)
+                || value::strength(value.trim(), true) < value::ValueStrength::Random;
             if is_parameter && is_chosen {
                 hit.severity = hit.severity.min(Severity::Medium);
             }

@@ -4,7 +4,7 @@ use crate::tables::{self, WordList};
 
 /// The claim of a name about its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Claim {
+pub(super) enum NameClaim {
     /// The value is a password, which a person chose.
     Password,
     /// The value is a key, a token or another generated secret.
@@ -33,7 +33,7 @@ static TRAILING: WordList = tables::SECRETS.list("names", "trailing");
 /// Returns whether a flag, variable or header of this name contains a secret, by the last words of the name.
 pub(crate) fn names_a_secret(name: &str) -> bool {
     let name = name.trim_matches(['"', '\'']);
-    matches!(claim(name), Some(Claim::Password | Claim::Generated))
+    matches!(claim(name), Some(NameClaim::Password | NameClaim::Generated))
 }
 
 /// Returns whether a text can be a name.
@@ -45,7 +45,7 @@ pub(crate) fn is_name(text: &str) -> bool {
 }
 
 /// Returns the claim of a name; `None` if it claims no secret.
-pub(super) fn claim(name: &str) -> Option<Claim> {
+pub(super) fn claim(name: &str) -> Option<NameClaim> {
     if !is_name(name) {
         return None;
     }
@@ -65,23 +65,25 @@ pub(super) fn claim(name: &str) -> Option<Claim> {
         return None;
     }
     match last {
-        "cookie" | "pat" | "bearer" => return Some(Claim::Generated),
-        "pass" | "pw" | "psw" | "pin" if last != "pin" || previous == "card" => return Some(Claim::Password),
+        "cookie" | "pat" | "bearer" => return Some(NameClaim::Generated),
+        "pass" | "pw" | "psw" | "pin" if last != "pin" || previous == "card" => {
+            return Some(NameClaim::Password);
+        }
         _ if last.ends_with("pass") && last.len() > 5 && !ends_with_any(last, &PLAIN_PASSES) => {
-            return Some(Claim::Password);
+            return Some(NameClaim::Password);
         }
         "sig" | "signature" | "credential" | "credentials" | "authorization" => {
-            return Some(Claim::Generated);
+            return Some(NameClaim::Generated);
         }
         _ => {}
     }
     if is_password(last) {
-        return Some(Claim::Password);
+        return Some(NameClaim::Password);
     }
     if ends_with_any(last, &["token"]) {
         let joined = last.strip_suffix("token").unwrap_or_default();
         let is_plain = PLAIN_TOKENS.contains(&previous) || PLAIN_TOKENS.contains(&joined);
-        return (!is_plain).then_some(Claim::Generated);
+        return (!is_plain).then_some(NameClaim::Generated);
     }
     if ends_with_any(
         last,
@@ -95,7 +97,7 @@ pub(super) fn claim(name: &str) -> Option<Claim> {
             "licensekey",
         ],
     ) {
-        return Some(Claim::Generated);
+        return Some(NameClaim::Generated);
     }
     if words.iter().any(|word| PLAIN_KEYS.contains(word)) {
         return None;
@@ -104,14 +106,18 @@ pub(super) fn claim(name: &str) -> Option<Claim> {
         || last.ends_with("key") && last.len() > 4 && !matches!(last, "monkey" | "turkey" | "hotkey")
     {
         let opens = before.iter().any(|word| OPENING.contains(word)) && last != "api";
-        return Some(if opens { Claim::Generated } else { Claim::Key });
+        return Some(if opens {
+            NameClaim::Generated
+        } else {
+            NameClaim::Key
+        });
     }
     let hints = words.iter().any(|word| {
         ["passw", "secret", "token", "auth"]
             .iter()
             .any(|hint| word.contains(hint))
     });
-    hints.then_some(Claim::Hint)
+    hints.then_some(NameClaim::Hint)
 }
 
 /// Words before `token` if it is a secret: without one it may be a handle of a page, a document, a cursor.
@@ -186,22 +192,22 @@ mod tests {
 
     use super::*;
 
-    #[test_case("password" => Some(Claim::Password))]
-    #[test_case("DB_PASSWORD" => Some(Claim::Password); "variable")]
-    #[test_case("userPw" => Some(Claim::Password); "camel case")]
-    #[test_case("--api-key" => Some(Claim::Generated); "flag")]
-    #[test_case("some_api_token_123" => Some(Claim::Generated); "numbered")]
-    #[test_case("token_value" => Some(Claim::Generated); "value of")]
-    #[test_case("secret_path" => Some(Claim::Hint); "has to do with one")]
+    #[test_case("password" => Some(NameClaim::Password))]
+    #[test_case("DB_PASSWORD" => Some(NameClaim::Password); "variable")]
+    #[test_case("userPw" => Some(NameClaim::Password); "camel case")]
+    #[test_case("--api-key" => Some(NameClaim::Generated); "flag")]
+    #[test_case("some_api_token_123" => Some(NameClaim::Generated); "numbered")]
+    #[test_case("token_value" => Some(NameClaim::Generated); "value of")]
+    #[test_case("secret_path" => Some(NameClaim::Hint); "has to do with one")]
     #[test_case("pageToken" => None; "of a page")]
-    #[test_case("some_key" => Some(Claim::Key); "a key")]
+    #[test_case("some_key" => Some(NameClaim::Key); "a key")]
     #[test_case("sortKey" => None; "a key that opens nothing")]
     #[test_case("public_key" => None; "public")]
     #[test_case("IFLA_VXLAN_LOCALBYPASS" => None; "a word that ends as passwords do")]
     #[test_case("gpg-key" => None; "a key that is known by its fingerprint")]
     #[test_case("pattern" => None; "no word of it")]
     #[test_case("two words" => None; "no name")]
-    fn names_claim(name: &str) -> Option<Claim> {
+    fn names_claim(name: &str) -> Option<NameClaim> {
         claim(name)
     }
 }

@@ -2,7 +2,7 @@
 
 use mcpmon_model::Severity;
 
-use super::{Hit, checks};
+use super::{SecretHit, checks};
 use crate::tables::{self, WordList};
 
 /// Fewest digits of a card or an account.
@@ -10,7 +10,7 @@ pub(super) const MIN_DIGITS: usize = 12;
 
 /// Finds the digits of a card, with single spaces or dashes between groups, and no digits, letters or points around
 /// them.
-pub(super) fn cards(text: &str, hits: &mut Vec<Hit>) {
+pub(super) fn cards(text: &str, hits: &mut Vec<SecretHit>) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(start) = bytes
@@ -52,7 +52,7 @@ pub(super) fn cards(text: &str, hits: &mut Vec<Hit>) {
             // One number in ten has a valid check digit.
             let is_certain = groups.len() > 1 || is_called_card(&text[..start]);
             let is_certain = is_certain && !is_published(&digits);
-            hits.push(Hit::new("credit_card", Severity::High, start..end).only_if(is_certain));
+            hits.push(SecretHit::new("credit_card", Severity::High, start..end).only_if(is_certain));
         }
         at = end.max(start + 1);
     }
@@ -95,7 +95,7 @@ fn is_joined(bytes: &[u8], start: usize, end: usize) -> bool {
 }
 
 /// Finds account numbers, also in groups of four.
-pub(super) fn accounts(text: &str, hits: &mut Vec<Hit>) {
+pub(super) fn accounts(text: &str, hits: &mut Vec<SecretHit>) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(&[a, b, c, d]) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
@@ -133,7 +133,7 @@ pub(super) fn accounts(text: &str, hits: &mut Vec<Hit>) {
                 } else {
                     Severity::Medium
                 };
-                hits.push(Hit::new("bank_account", severity, at..end));
+                hits.push(SecretHit::new("bank_account", severity, at..end));
                 break;
             }
         }

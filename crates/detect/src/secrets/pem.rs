@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use mcpmon_model::Severity;
 
-use super::Hit;
+use super::SecretHit;
 
 /// The prefix of armour.
 pub(super) const ARMOUR: &str = "-----begin ";
@@ -22,7 +22,7 @@ const SOME: usize = 12;
 const MIN_WHOLE_KEY: usize = 64;
 
 /// Returns the key whose armour begins at `start`; a mention of the marker is of low severity.
-pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
+pub(super) fn at(text: &str, start: usize) -> Option<SecretHit> {
     let label = text.get(start + ARMOUR.len()..)?;
     let near = &label[..label.floor_char_boundary(LABEL)];
     let (name, _) = near.split_once("-----")?;
@@ -32,7 +32,7 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
     let end_of_armour = start + ARMOUR.len() + name.len() + 5;
     // Documents omit the kind.
     if name.contains("...") || name.contains('…') {
-        return Some(Hit::new("private_key", Severity::Low, start..end_of_armour));
+        return Some(SecretHit::new("private_key", Severity::Low, start..end_of_armour));
     }
     let body = end_of_armour;
     let rest = &text[body..text.floor_char_boundary(body + MAX_BYTES)];
@@ -51,7 +51,7 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
         SOME.. => Severity::High,
         _ => Severity::Low,
     };
-    Some(Hit::new("private_key", severity, start..close))
+    Some(SecretHit::new("private_key", severity, start..close))
 }
 
 /// Returns the end of the line that closes the armour.
@@ -96,12 +96,12 @@ fn key(inside: &str, most: usize) -> (usize, usize) {
 }
 
 /// Finds a key in PuTTY's format.
-pub(super) fn putty(text: &str, start: usize) -> Option<Hit> {
+pub(super) fn putty(text: &str, start: usize) -> Option<SecretHit> {
     let end = text.floor_char_boundary(start + MAX_BYTES);
     let inside = &text[start..end];
     let public = &inside[..inside.floor_char_boundary(PUBLIC)];
     let lines = public.find("Private-Lines:")?;
     let close = inside.find("Private-MAC:").unwrap_or(inside.len());
     let span: Range<usize> = start..start + close.max(lines);
-    Some(Hit::new("private_key", Severity::Critical, span))
+    Some(SecretHit::new("private_key", Severity::Critical, span))
 }

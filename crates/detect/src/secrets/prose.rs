@@ -2,7 +2,7 @@
 
 use mcpmon_model::{Redaction, Severity};
 
-use super::{Hit, code, found::placeholder, layers, makeup, text, value};
+use super::{SecretHit, code, found::placeholder, layers, makeup, text, value};
 
 /// A secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub fn in_text(text: &str) -> Vec<Disclosure> {
 }
 
 /// Returns the possible secrets in such a text.
-pub(super) fn hits(text: &str) -> Vec<Hit> {
+pub(super) fn hits(text: &str) -> Vec<SecretHit> {
     if !makeup::may_hold(text) {
         return Vec::new();
     }
@@ -44,7 +44,7 @@ pub(super) fn hits(text: &str) -> Vec<Hit> {
 }
 
 /// Returns whether a match in such a text is a secret there.
-pub(super) fn is_secret(hit: &Hit, text: &str) -> bool {
+pub(super) fn is_secret(hit: &SecretHit, text: &str) -> bool {
     match hit.kind {
         "high_entropy" | "base64_blob" => false,
         "generic_secret" | "bearer_token" => {

@@ -11,12 +11,12 @@ use serde::Deserialize;
 
 use crate::tables;
 
-use super::{Hit, value};
+use super::{SecretHit, value};
 
 /// A form.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Shape {
+pub(super) struct SecretShape {
     /// Name of the pattern.
     #[serde(deserialize_with = "tables::kept")]
     kind: &'static str,
@@ -35,11 +35,11 @@ pub(super) struct Shape {
 const BEFORE: usize = 120;
 const AFTER: usize = 600;
 
-pub(super) static SHAPES: LazyLock<Vec<Shape>> =
+pub(super) static SHAPES: LazyLock<Vec<SecretShape>> =
     LazyLock::new(|| tables::rows(include_str!("../../rules/tables/shapes.toml")));
 
 /// Finds secrets of this form around the positions of its words, ascending.
-pub(super) fn find(shape: usize, text: &str, places: &[usize], hits: &mut Vec<Hit>) {
+pub(super) fn find(shape: usize, text: &str, places: &[usize], hits: &mut Vec<SecretHit>) {
     let shape = &SHAPES[shape];
     let compile = || Regex::new(&shape.pattern).expect("every built-in pattern is compiled by a test");
     let regex = shape.regex.get_or_init(compile);
@@ -61,7 +61,7 @@ pub(super) fn find(shape: usize, text: &str, places: &[usize], hits: &mut Vec<Hi
                     .bytes()
                     .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
             let is_certain = shape.kind == "password_hash" || value::is_generated(spelled) && !is_digest;
-            hits.push(Hit::new(shape.kind, severity, span).only_if(is_certain));
+            hits.push(SecretHit::new(shape.kind, severity, span).only_if(is_certain));
         }
     }
 }

@@ -3,11 +3,11 @@
 use mcpmon_model::Severity;
 
 use super::{
-    Hit,
+    SecretHit,
     anchors::{self, Anchor},
-    found::Collector,
+    found::SecretCollector,
     header::WebTokens,
-    issued::{Found, ISSUED},
+    issued::{ISSUED, IssuedPrefix},
     pem,
 };
 use crate::arguments::{Argument, ArgumentKind, Arguments};
@@ -47,7 +47,7 @@ pub(super) fn may_be(arguments: &Arguments<'_>) -> bool {
 }
 
 /// Finds secrets that no single piece contains.
-pub(super) fn find(arguments: &Arguments<'_>, found: &mut Collector<'_>) {
+pub(super) fn find(arguments: &Arguments<'_>, found: &mut SecretCollector<'_>) {
     for run in runs(arguments) {
         let mut joined = String::new();
         let mut ends = Vec::with_capacity(run.len());
@@ -66,16 +66,18 @@ pub(super) fn find(arguments: &Arguments<'_>, found: &mut Collector<'_>) {
 }
 
 /// Returns the secrets with a distinct form; others would be found wherever words meet.
-fn hits(joined: &str) -> Vec<Hit> {
-    let mut hits: Vec<Hit> = Vec::new();
+fn hits(joined: &str) -> Vec<SecretHit> {
+    let mut hits: Vec<SecretHit> = Vec::new();
     let mut web_tokens = WebTokens::default();
     for (start, _, opens) in anchors::find(joined) {
         for anchor in opens {
             let hit = match anchor {
                 Anchor::Issued(row) if !hits.last().is_some_and(|hit| hit.span.contains(&start)) => {
                     match ISSUED[*row].at(joined, start) {
-                        Found::Secret(span, severity) => Some(Hit::new(ISSUED[*row].kind, severity, span)),
-                        Found::Words(_) | Found::Nothing => None,
+                        IssuedPrefix::Secret(span, severity) => {
+                            Some(SecretHit::new(ISSUED[*row].kind, severity, span))
+                        }
+                        IssuedPrefix::Words(_) | IssuedPrefix::Nothing => None,
                     }
                 }
                 Anchor::Armour => pem::at(joined, start),

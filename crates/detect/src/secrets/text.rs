@@ -3,10 +3,10 @@
 use mcpmon_model::Severity;
 
 use super::{
-    Hit,
+    SecretHit,
     anchors::{self, Anchor},
     assignment, blob, environment, header,
-    issued::{Found, ISSUED},
+    issued::{ISSUED, IssuedPrefix},
     layers, makeup, payment, pem, shapes, url,
 };
 
@@ -19,25 +19,25 @@ const MAX_READ: usize = 16;
 const MIN_READ: usize = 64 << 10;
 
 /// Returns the secrets in `text`, in their order, without overlaps.
-pub(super) fn hits(text: &str) -> Vec<Hit> {
-    within(text, 0, Extent::Blocks)
+pub(super) fn hits(text: &str) -> Vec<SecretHit> {
+    within(text, 0, SearchExtent::Blocks)
 }
 
 /// Returns the same, but of an environment only the values that are secrets, not the whole block.
-pub(super) fn values(text: &str) -> Vec<Hit> {
-    within(text, 0, Extent::Values)
+pub(super) fn values(text: &str) -> Vec<SecretHit> {
+    within(text, 0, SearchExtent::Values)
 }
 
 /// The extent of a secret in a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Extent {
+enum SearchExtent {
     /// A whole environment, if it contains secrets.
     Blocks,
     /// Single values.
     Values,
 }
 
-fn within(text: &str, depth: usize, extent: Extent) -> Vec<Hit> {
+fn within(text: &str, depth: usize, extent: SearchExtent) -> Vec<SecretHit> {
     let anchored = anchors::find(text);
     if anchored.len() == 0 && !makeup::may_hold_unnamed(text) {
         return Vec::new();
@@ -49,7 +49,7 @@ fn within(text: &str, depth: usize, extent: Extent) -> Vec<Hit> {
     for layer in layers::of(text) {
         for hit in within(&layer.text, depth + 1, extent) {
             let spelled = layer.text.get(hit.span.clone()).unwrap_or_default();
-            let hit = Hit {
+            let hit = SecretHit {
                 span: layer.written(&hit.span),
                 decoded: true,
                 ..hit
@@ -75,11 +75,11 @@ fn within(text: &str, depth: usize, extent: Extent) -> Vec<Hit> {
 fn direct(
     text: &str,
     anchored: impl ExactSizeIterator<Item = (usize, usize, &'static [Anchor])>,
-    extent: Extent,
-) -> Vec<Hit> {
+    extent: SearchExtent,
+) -> Vec<SecretHit> {
     let is_named = anchored.len() > 0;
     let rows = |count: usize| if is_named { count } else { 0 };
-    let mut scan = Scan {
+    let mut scan = BlockScan {
         text,
         claims: assignment::Claims::default(),
         hits: Vec::new(),
@@ -105,10 +105,10 @@ fn direct(
     scan.finish(extent)
 }
 
-struct Scan<'t> {
+struct BlockScan<'t> {
     text: &'t str,
     claims: assignment::Claims<'t>,
-    hits: Vec<Hit>,
+    hits: Vec<SecretHit>,
     /// The positions of the words of each shape.
     shapes: Vec<Vec<usize>>,
     /// For each row the end of the plain words after its prefix.
@@ -121,10 +121,10 @@ struct Scan<'t> {
     /// The end of the last name.
     name: usize,
     /// Secrets by their names; a secret with a distinct form is known by that instead.
-    names: Vec<Hit>,
+    names: Vec<SecretHit>,
 }
 
-impl Scan<'_> {
+impl BlockScan<'_> {
     /// Merges overlapping matches and, if that is not enough, drops the minor ones.
     fn make_room(&mut self) {
         if self.hits.len() < self.most {
@@ -175,7 +175,7 @@ impl Scan<'_> {
             return;
         }
         match ISSUED[row].at(self.text, start) {
-            Found::Secret(span, severity) => {
+            IssuedPrefix::Secret(span, severity) => {
                 // A Google key without a name may be one that web pages show to everyone.
                 let is_bare = ISSUED[row].prefix == "AIzaSy" && self.text.len() == span.len();
                 let severity = if is_bare {
@@ -187,10 +187,10 @@ impl Scan<'_> {
                 let is_certain =
                     severity == Severity::Critical || ISSUED[row].is_certain(&self.text[span.clone()]);
                 self.hits
-                    .push(Hit::new(ISSUED[row].kind, severity, span).only_if(is_certain));
+                    .push(SecretHit::new(ISSUED[row].kind, severity, span).only_if(is_certain));
             }
-            Found::Words(end) => self.words[row] = end,
-            Found::Nothing => {}
+            IssuedPrefix::Words(end) => self.words[row] = end,
+            IssuedPrefix::Nothing => {}
         }
     }
 
@@ -207,13 +207,13 @@ impl Scan<'_> {
         self.read += length;
         if self.read > MAX_READ * self.text.len() + MIN_READ {
             // Names nested within values are not realistic, and reading them all would take too long.
-            let all = Hit::new("generic_secret", Severity::High, 0..self.text.len());
+            let all = SecretHit::new("generic_secret", Severity::High, 0..self.text.len());
             return self.names.push(all.only_if(false));
         }
         self.names.extend(hit);
     }
 
-    fn finish(mut self, extent: Extent) -> Vec<Hit> {
+    fn finish(mut self, extent: SearchExtent) -> Vec<SecretHit> {
         let text = self.text;
         for (shape, places) in self.shapes.iter().enumerate() {
             if !places.is_empty() {
@@ -231,7 +231,7 @@ impl Scan<'_> {
                 self.hits.push(hit);
             }
         }
-        let may_be_block = extent == Extent::Blocks && !self.hits.is_empty();
+        let may_be_block = extent == SearchExtent::Blocks && !self.hits.is_empty();
         if may_be_block && memchr::memchr(b'\n', text.as_bytes()).is_some() {
             self.hits.extend(environment::block(text));
         }
@@ -243,9 +243,9 @@ impl Scan<'_> {
 }
 
 /// Returns matches in the order of the text, with overlapping ones merged: the worst counts for the whole range.
-fn apart(mut hits: Vec<Hit>) -> Vec<Hit> {
+fn apart(mut hits: Vec<SecretHit>) -> Vec<SecretHit> {
     hits.sort_by(|a, b| (a.span.start, b.span.end).cmp(&(b.span.start, a.span.end)));
-    let mut apart: Vec<Hit> = Vec::with_capacity(hits.len());
+    let mut apart: Vec<SecretHit> = Vec::with_capacity(hits.len());
     for hit in hits {
         match apart.last_mut() {
             Some(last) if last.touches(&hit) => {
@@ -263,7 +263,7 @@ fn apart(mut hits: Vec<Hit>) -> Vec<Hit> {
 }
 
 /// Ranks matches at one place: the more severe one first, of equally severe ones the more specific one.
-fn rank(hit: &Hit) -> (Severity, u8) {
+fn rank(hit: &SecretHit) -> (Severity, u8) {
     let says = match hit.kind {
         "high_entropy" => 0,
         "base64_blob" => 1,

@@ -3,8 +3,8 @@
 use mcpmon_model::Severity;
 
 use super::{
-    Hit,
-    value::{self, Strength},
+    SecretHit,
+    value::{self, ValueStrength},
 };
 use crate::tables::{self, WordList};
 
@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 512;
 static STORES: WordList = tables::SECRETS.list("url", "stores");
 
 /// Returns the credentials in the address whose `://` ends at `start`.
-pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
+pub(super) fn at(text: &str, start: usize) -> Option<SecretHit> {
     let rest = text.get(start..text.floor_char_boundary(start + MAX_BYTES))?;
     let rest = &rest[..rest.find("://").unwrap_or(rest.len())];
     let ends = |c: char| c.is_whitespace() || "\"'`<>\\,;|".contains(c);
@@ -46,7 +46,7 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
     };
     let severity = grade(user, secret, offset > 0)?;
     let from = start + offset;
-    let hit = Hit::new(kind(&text[..start]), severity, from..from + secret.len());
+    let hit = SecretHit::new(kind(&text[..start]), severity, from..from + secret.len());
     let is_chosen = secret.len() >= CHOSEN && !value::is_spoken(secret) && !value::is_invented(secret);
     let is_certain = value::is_generated(secret) || is_chosen && is_distant(host);
     Some(hit.only_if(is_certain))
@@ -80,7 +80,7 @@ fn grade(user: &str, secret: &str, has_user: bool) -> Option<Severity> {
     }
     if !has_user {
         // `https://token@host`: a plain name is no secret.
-        return (value::strength(secret, true) == Strength::Random).then_some(Severity::High);
+        return (value::strength(secret, true) == ValueStrength::Random).then_some(Severity::High);
     }
     if value::is_placeholder(secret)
         || secret == "guest"

@@ -7,7 +7,7 @@ use crate::tables::{self, WordList};
 
 /// The strength with which a value looks like a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Strength {
+pub(super) enum ValueStrength {
     /// The value does not look like a secret: it is a word, a path, a number.
     None,
     /// The value has letters with digits or signs among them, like passwords that people choose.
@@ -25,30 +25,30 @@ const MIXED: usize = 10;
 const RANDOM: usize = 16;
 
 /// Returns the strength of `value`; `quoted` if it was in quotes, so that it is not a piece of code.
-pub(super) fn strength(value: &str, quoted: bool) -> Strength {
+pub(super) fn strength(value: &str, quoted: bool) -> ValueStrength {
     let bytes = value.as_bytes();
     let letters = bytes.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
     let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
     let signs = value.chars().filter(|c| "!@#$%^&*+?~=".contains(*c)).count();
     if value.len() < 4 || value.contains(char::is_whitespace) || is_location(value) {
-        return Strength::None;
+        return ValueStrength::None;
     }
     if value.len() >= RANDOM && is_random(value) {
-        return Strength::Random;
+        return ValueStrength::Random;
     }
     let has_case = bytes.iter().any(u8::is_ascii_lowercase) && bytes.iter().any(u8::is_ascii_uppercase);
     if (letters > 0 && digits > 0 || has_case && letters == value.len())
         && value.len() >= MIXED
         && !is_wordy(value)
     {
-        return Strength::Mixed;
+        return ValueStrength::Mixed;
     }
     let is_chosen = letters > 0
         && (digits > 0 && (value.len() >= MIN_LENGTH || signs > 0)
             || signs > 0 && (quoted || value.len() >= MIN_LENGTH));
     match is_chosen && (quoted || !is_code(value)) {
-        true => Strength::Chosen,
-        false => Strength::None,
+        true => ValueStrength::Chosen,
+        false => ValueStrength::None,
     }
 }
 
@@ -358,18 +358,18 @@ mod tests {
 
     use super::*;
 
-    #[test_case("Tr0ub4dor" => Strength::Chosen; "password")]
-    #[test_case("hush!" => Strength::Chosen; "sign")]
-    #[test_case("k9Xw2Lm4Qz7P" => Strength::Mixed; "mixed")]
-    #[test_case("k9Xw2Lm4Qz7PbV3nR8tY" => Strength::Random; "random")]
-    #[test_case("9f86d081884c7d659a2feaa0c55ad015" => Strength::Random; "hexadecimal")]
-    #[test_case("my-token-two" => Strength::None; "words")]
-    #[test_case("KjdRwqXbTzNvLpMs" => Strength::Mixed; "letters that are no word")]
-    #[test_case("AuthenticationTokenProvider" => Strength::None; "camel case")]
-    #[test_case("12345678901234567890" => Strength::None; "number")]
-    #[test_case("two words 1" => Strength::None; "sentence")]
-    #[test_case("/usr/local/share/x1" => Strength::None; "path")]
-    fn values(value: &str) -> Strength {
+    #[test_case("Tr0ub4dor" => ValueStrength::Chosen; "password")]
+    #[test_case("hush!" => ValueStrength::Chosen; "sign")]
+    #[test_case("k9Xw2Lm4Qz7P" => ValueStrength::Mixed; "mixed")]
+    #[test_case("k9Xw2Lm4Qz7PbV3nR8tY" => ValueStrength::Random; "random")]
+    #[test_case("9f86d081884c7d659a2feaa0c55ad015" => ValueStrength::Random; "hexadecimal")]
+    #[test_case("my-token-two" => ValueStrength::None; "words")]
+    #[test_case("KjdRwqXbTzNvLpMs" => ValueStrength::Mixed; "letters that are no word")]
+    #[test_case("AuthenticationTokenProvider" => ValueStrength::None; "camel case")]
+    #[test_case("12345678901234567890" => ValueStrength::None; "number")]
+    #[test_case("two words 1" => ValueStrength::None; "sentence")]
+    #[test_case("/usr/local/share/x1" => ValueStrength::None; "path")]
+    fn values(value: &str) -> ValueStrength {
         strength(value, true)
     }
 

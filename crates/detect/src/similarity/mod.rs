@@ -30,10 +30,10 @@ pub fn resembles<'k>(
     known: impl IntoIterator<Item = &'k str>,
     threshold: f64,
 ) -> Option<Resemblance> {
-    let candidate = Name::of(name);
+    let candidate = ComparedName::of(name);
     let mut likest: Option<Resemblance> = None;
     for other in known {
-        let known = Name::of(other);
+        let known = ComparedName::of(other);
         if candidate.is_variant_of(&known) {
             return None;
         }
@@ -71,7 +71,7 @@ const LONG: usize = 16;
 const SLIPS: usize = 2;
 
 /// A name with its parts.
-struct Name {
+struct ComparedName {
     /// The name in lower case, without its scope.
     plain: String,
     /// As it looks.
@@ -84,7 +84,7 @@ struct Name {
     words: Vec<String>,
 }
 
-impl Name {
+impl ComparedName {
     fn of(name: &str) -> Self {
         let lower = name.trim().to_lowercase();
         let (owner, plain) = match lower.rsplit_once('/') {
@@ -166,7 +166,13 @@ impl Name {
 }
 
 /// Returns the kind of slip by which one name differs from the other.
-fn slip(mine: &str, theirs: &str, name: &Name, known: &Name, threshold: f64) -> Option<&'static str> {
+fn slip(
+    mine: &str,
+    theirs: &str,
+    name: &ComparedName,
+    known: &ComparedName,
+    threshold: f64,
+) -> Option<&'static str> {
     // If one word of several differs, only that word decides: `eks-docs` is no slip of `ecs-docs`.
     let differing = differing(&name.all, &known.all).or_else(|| differing(&name.words, &known.words));
     let (a, b) = differing.unwrap_or((mine, theirs));

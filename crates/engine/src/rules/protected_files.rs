@@ -1,6 +1,6 @@
 //! Files that decide what runs and what is stopped, and files with secrets.
 
-use mcpmon_detect::protected_paths::{Access, Category, Touch, read_by_uri, touched};
+use mcpmon_detect::protected_paths::{FileAccess, PathCategory, Touch, read_by_uri, touched};
 use mcpmon_model::{DefinitionKind, Severity};
 
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext, UseTarget};
@@ -27,7 +27,7 @@ impl Rule for ProtectedFiles {
         let touches = match (scene.call, scene.used) {
             (Some(calling), _) => {
                 let touched = touched(calling.call, calling.arguments, scene.files, extra);
-                let is_written = |touch: &Touch| touch.category != Category::Credential;
+                let is_written = |touch: &Touch| touch.category != PathCategory::Credential;
                 if touched.is_cut && !touched.files.iter().any(is_written) {
                     let what = format!("a call of {}", scene.subject());
                     return Some(super::too_much(&what, "names more files than are looked at"));
@@ -46,7 +46,7 @@ impl Rule for ProtectedFiles {
         };
         let written = touches
             .iter()
-            .find(|touch| touch.category != Category::Credential);
+            .find(|touch| touch.category != PathCategory::Credential);
         match written {
             Some(touch) => Some(protected(scene, touch)),
             None => touches.first().and_then(|touch| secret(scene, touch)),
@@ -56,27 +56,27 @@ impl Rule for ProtectedFiles {
 
 fn protected(scene: &RuleContext<'_>, touch: &Touch) -> Objection {
     let remedy = match (touch.category, touch.access) {
-        (Category::Extra, _) => explaining(RULE),
-        (_, Access::Read) => "read the file yourself, outside the agent".to_owned(),
+        (PathCategory::Extra, _) => explaining(RULE),
+        (_, FileAccess::Read) => "read the file yourself, outside the agent".to_owned(),
         (
-            Category::McpmonConfig
-            | Category::ClientHooks
-            | Category::ClientMcpConfig
-            | Category::ShellConfig
-            | Category::PackageConfig
-            | Category::GitConfig
-            | Category::SshConfig
-            | Category::DockerConfig
-            | Category::KubeConfig
-            | Category::AgentInstructions
-            | Category::Autostart
-            | Category::Credential,
-            Access::Write | Access::Remove,
+            PathCategory::McpmonConfig
+            | PathCategory::ClientHooks
+            | PathCategory::ClientMcpConfig
+            | PathCategory::ShellConfig
+            | PathCategory::PackageConfig
+            | PathCategory::GitConfig
+            | PathCategory::SshConfig
+            | PathCategory::DockerConfig
+            | PathCategory::KubeConfig
+            | PathCategory::AgentInstructions
+            | PathCategory::Autostart
+            | PathCategory::Credential,
+            FileAccess::Write | FileAccess::Remove,
         ) => "edit the file yourself, outside the agent".to_owned(),
     };
     let severity = match (touch.access, touch.category) {
-        (_, Category::McpmonConfig) => Severity::Critical,
-        (Access::Read | Access::Write | Access::Remove, _) => Severity::High,
+        (_, PathCategory::McpmonConfig) => Severity::Critical,
+        (FileAccess::Read | FileAccess::Write | FileAccess::Remove, _) => Severity::High,
     };
     Objection {
         rule: RULE.into(),

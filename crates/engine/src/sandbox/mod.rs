@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_detect::protected_paths::{Access, Category, Places, Protection, protection};
+use mcpmon_detect::protected_paths::{FileAccess, PathCategory, Places, Protection, protection};
 use mcpmon_model::{FileGrant, FileRight, PathPattern, SandboxRules};
 use mcpmon_policy::{
     Egress, EgressDefault, SandboxMode, SandboxNetwork, SandboxPath, SandboxPathStart, SandboxPolicy,
@@ -270,11 +270,11 @@ impl Drawing<'_> {
             return;
         };
         let is_meant = match self.protection(&path, right) {
-            Protection::Protected(category) => category != Category::McpmonConfig,
+            Protection::Protected(category) => category != PathCategory::McpmonConfig,
             Protection::Free | Protection::Holds => false,
         };
         match self.protection(&real, right) {
-            Protection::Protected(Category::McpmonConfig) => {
+            Protection::Protected(PathCategory::McpmonConfig) => {
                 self.remarks
                     .push(format!("`{written}` is not granted: it is a file of mcpmon"));
             }
@@ -340,8 +340,8 @@ impl Drawing<'_> {
             return Protection::Free;
         }
         let access = match right {
-            FileRight::List | FileRight::Read | FileRight::Device => Access::Read,
-            FileRight::Write => Access::Write,
+            FileRight::List | FileRight::Read | FileRight::Device => FileAccess::Read,
+            FileRight::Write => FileAccess::Write,
         };
         let named = protection(
             &path.to_string_lossy(),

@@ -3,8 +3,8 @@
 
 mod programs;
 
-use super::{Access, code, uses::Uses};
-use crate::shell::{Command, Expansion, UNKNOWN, script};
+use super::{FileAccess, code, uses::Uses};
+use crate::shell::{Expansion, ShellCommand, UNKNOWN, script};
 
 /// Bytes of a line that are read; a kernel takes no longer argument.
 const MAX_LINE: usize = 256 << 10;
@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 8;
 const MAX_STARTS: usize = 16;
 
 /// The reader of successive lines.
-struct Reader<'u> {
+struct ShellReader<'u> {
     directory: Option<String>,
     found: &'u mut Uses,
 }
@@ -25,7 +25,7 @@ pub(super) fn files(line: &str, directory: Option<&str>, found: &mut Uses) {
     if line.len() > MAX_LINE {
         found.cut();
     }
-    let mut reader = Reader {
+    let mut reader = ShellReader {
         directory: directory.map(str::to_owned),
         found,
     };
@@ -34,7 +34,7 @@ pub(super) fn files(line: &str, directory: Option<&str>, found: &mut Uses) {
 
 /// Adds the files that a command in words names.
 pub(super) fn files_of_words(words: &[&str], directory: Option<&str>, found: &mut Uses) {
-    let mut reader = Reader {
+    let mut reader = ShellReader {
         directory: directory.map(str::to_owned),
         found,
     };
@@ -42,7 +42,7 @@ pub(super) fn files_of_words(words: &[&str], directory: Option<&str>, found: &mu
     reader.words(&words, "", MAX_DEPTH);
 }
 
-impl Reader<'_> {
+impl ShellReader<'_> {
     fn line(&mut self, line: &str, depth: usize) {
         if line.is_empty() {
             return;
@@ -51,15 +51,15 @@ impl Reader<'_> {
             return self.found.cut();
         };
         let script = script(line, Expansion::Read);
-        for Command {
+        for ShellCommand {
             words,
             outputs,
             inputs,
             document,
         } in script.commands
         {
-            outputs.iter().for_each(|path| self.add(path, Access::Write));
-            inputs.iter().for_each(|path| self.add(path, Access::Read));
+            outputs.iter().for_each(|path| self.add(path, FileAccess::Write));
+            inputs.iter().for_each(|path| self.add(path, FileAccess::Read));
             let words: Vec<String> = words.into_iter().map(|word| word.text).collect();
             self.words(&words, &document, depth);
         }
@@ -113,15 +113,15 @@ impl Reader<'_> {
             }
             "apply_patch" | "applypatch" => {
                 for target in rest.iter().flat_map(|patch| super::patch::targets(patch)) {
-                    self.add(target, Access::Write);
+                    self.add(target, FileAccess::Write);
                 }
-                super::patch::targets(document).for_each(|target| self.add(target, Access::Write));
+                super::patch::targets(document).for_each(|target| self.add(target, FileAccess::Write));
             }
             "find" => self.find(rest, depth),
             program => self.operands(program, rest),
         }
         if program == "patch" || (program == "git" && rest.iter().any(|word| word == "apply")) {
-            super::patch::targets(document).for_each(|target| self.add(target, Access::Write));
+            super::patch::targets(document).for_each(|target| self.add(target, FileAccess::Write));
         }
     }
 
@@ -134,7 +134,7 @@ impl Reader<'_> {
     fn find(&mut self, words: &[String], depth: usize) {
         let starts = words.iter().take_while(|word| !word.starts_with(['-', '(', '!']));
         if words.iter().any(|word| word == "-delete") {
-            starts.for_each(|path| self.add(path, Access::Remove));
+            starts.for_each(|path| self.add(path, FileAccess::Remove));
             return;
         }
         let runs = |word: &String| matches!(word.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
@@ -162,7 +162,7 @@ impl Reader<'_> {
         }
     }
 
-    fn add(&mut self, path: &str, access: Access) {
+    fn add(&mut self, path: &str, access: FileAccess) {
         if path.is_empty() || path.starts_with('-') || path == UNKNOWN {
             return;
         }

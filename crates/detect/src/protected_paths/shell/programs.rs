@@ -2,7 +2,7 @@
 
 use mcpmon_model::MAX_PATH;
 
-use super::Access;
+use super::FileAccess;
 use crate::tables::{self, WordList};
 
 /// Words before a command that run it.
@@ -72,7 +72,7 @@ pub(super) fn is_interpreter(program: &str) -> bool {
 }
 
 /// Returns the operands of a program, with its access to each.
-pub(super) fn operands(program: &str, words: &[String]) -> Vec<(String, Access)> {
+pub(super) fn operands(program: &str, words: &[String]) -> Vec<(String, FileAccess)> {
     let has = |option: &str| words.iter().any(|word| word == option);
     let plain: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
     let mut found = outputs(program, words);
@@ -80,17 +80,17 @@ pub(super) fn operands(program: &str, words: &[String]) -> Vec<(String, Access)>
     match program {
         "tee" | "touch" | "truncate" | "chmod" | "chown" | "chgrp" | "chattr" | "setfacl" | "ed" | "ex"
         | "vi" | "vim" | "nvim" | "nano" | "emacs" | "sponge" | "patch" | "visudo" => {
-            found.extend(all(Access::Write))
+            found.extend(all(FileAccess::Write))
         }
-        "rm" | "unlink" | "shred" | "trash" | "trash-put" => found.extend(all(Access::Remove)),
-        "mv" | "rename" => transfer(words, Access::Remove, &mut found),
-        "cp" | "install" | "ln" | "rsync" | "scp" => transfer(words, Access::Read, &mut found),
+        "rm" | "unlink" | "shred" | "trash" | "trash-put" => found.extend(all(FileAccess::Remove)),
+        "mv" | "rename" => transfer(words, FileAccess::Remove, &mut found),
+        "cp" | "install" | "ln" | "rsync" | "scp" => transfer(words, FileAccess::Read, &mut found),
         "dd" => {
             for word in words {
                 let (name, path) = word.split_once('=').unwrap_or_default();
                 match name {
-                    "of" => found.push((path.to_owned(), Access::Write)),
-                    "if" => found.push((path.to_owned(), Access::Read)),
+                    "of" => found.push((path.to_owned(), FileAccess::Write)),
+                    "if" => found.push((path.to_owned(), FileAccess::Read)),
                     _ => {}
                 }
             }
@@ -101,8 +101,8 @@ pub(super) fn operands(program: &str, words: &[String]) -> Vec<(String, Access)>
                     || (word.starts_with('-') && !word.starts_with("--") && word.contains('i'))
             };
             found.extend(all(match program == "sd" || words.iter().any(in_place) {
-                true => Access::Write,
-                false => Access::Read,
+                true => FileAccess::Write,
+                false => FileAccess::Read,
             }));
         }
         "git" => git(words, &mut found),
@@ -111,27 +111,27 @@ pub(super) fn operands(program: &str, words: &[String]) -> Vec<(String, Access)>
             found.extend(settings(program, words));
         }
         "crontab" if !has("-l") && !words.is_empty() => {
-            found.push(("/var/spool/cron/crontab".to_owned(), Access::Write));
+            found.push(("/var/spool/cron/crontab".to_owned(), FileAccess::Write));
         }
         "tar" => {
             let creates = words.first().is_some_and(|letters| !letters.contains('x'))
                 && !has("-x")
                 && !has("--extract");
             if creates {
-                found.extend(all(Access::Read));
+                found.extend(all(FileAccess::Read));
             }
         }
         // These programs only describe a file, or print its name.
         "echo" | "printf" | "ls" | "stat" | "test" | "[" | "[[" | "export" | "file" | "du" | "basename"
         | "dirname" | "realpath" | "readlink" | "which" | "type" | "alias" | "set" | "mkdir" | "rmdir"
         | "man" | "help" | "history" | "crontab" | "curl" | "wget" | "unzip" => {}
-        _ => found.extend(all(Access::Read)),
+        _ => found.extend(all(FileAccess::Read)),
     }
     found
 }
 
 /// Returns the output files that options name.
-fn outputs(program: &str, words: &[String]) -> Vec<(String, Access)> {
+fn outputs(program: &str, words: &[String]) -> Vec<(String, FileAccess)> {
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
         let next = || words.get(at + 1).cloned();
@@ -139,9 +139,9 @@ fn outputs(program: &str, words: &[String]) -> Vec<(String, Access)> {
             .strip_prefix("--output=")
             .or_else(|| word.strip_prefix("--output-document="))
         {
-            found.push((path.to_owned(), Access::Write));
+            found.push((path.to_owned(), FileAccess::Write));
         } else if matches!(word.as_str(), "--output" | "--output-document" | "--out" | "-o") {
-            found.extend(next().map(|path| (path, Access::Write)));
+            found.extend(next().map(|path| (path, FileAccess::Write)));
         } else {
             let directory = match program {
                 "curl" if is_letters(word) && word.ends_with('o') => next(),
@@ -153,7 +153,7 @@ fn outputs(program: &str, words: &[String]) -> Vec<(String, Access)> {
                 "unzip" if word == "-d" => next().map(|path| format!("{path}/x")),
                 _ => None,
             };
-            found.extend(directory.map(|path| (path, Access::Write)));
+            found.extend(directory.map(|path| (path, FileAccess::Write)));
         }
     }
     found
@@ -165,7 +165,7 @@ fn is_letters(word: &str) -> bool {
 }
 
 /// Sources, and a target that may be a directory.
-fn transfer(words: &[String], source: Access, found: &mut Vec<(String, Access)>) {
+fn transfer(words: &[String], source: FileAccess, found: &mut Vec<(String, FileAccess)>) {
     let mut target = None;
     let mut plain = Vec::new();
     let mut rest = words.iter();
@@ -180,7 +180,7 @@ fn transfer(words: &[String], source: Access, found: &mut Vec<(String, Access)>)
         return;
     };
     found.extend(plain.iter().map(|path| ((*path).clone(), source)));
-    found.push((target.clone(), Access::Write));
+    found.push((target.clone(), FileAccess::Write));
     // More of them than one transfer names would make the work quadratic in a long target.
     for path in plain
         .iter()
@@ -188,7 +188,10 @@ fn transfer(words: &[String], source: Access, found: &mut Vec<(String, Access)>)
         .filter(|_| target.len() <= MAX_PATH)
     {
         let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        found.push((format!("{}/{name}", target.trim_end_matches('/')), Access::Write));
+        found.push((
+            format!("{}/{name}", target.trim_end_matches('/')),
+            FileAccess::Write,
+        ));
     }
 }
 
@@ -198,7 +201,7 @@ const MAX_SOURCES: usize = 4096;
 /// Settings with which git runs commands, or connects elsewhere.
 static GIT_KEYS: WordList = tables::PROTECTED_PATHS.list("shell_programs", "git_keys");
 
-fn git(words: &[String], found: &mut Vec<(String, Access)>) {
+fn git(words: &[String], found: &mut Vec<(String, FileAccess)>) {
     if !words.iter().any(|word| word == "config") {
         return;
     }
@@ -219,11 +222,11 @@ fn git(words: &[String], found: &mut Vec<(String, Access)>) {
             _ => {}
         }
     }
-    found.push((file, Access::Write));
+    found.push((file, FileAccess::Write));
 }
 
 /// Returns the file that a program's own command for settings writes.
-fn settings(program: &str, words: &[String]) -> Option<(String, Access)> {
+fn settings(program: &str, words: &[String]) -> Option<(String, FileAccess)> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let follow = |one: &str, others: &[&str]| {
         let mut pairs = words.windows(2);
@@ -257,5 +260,5 @@ fn settings(program: &str, words: &[String]) -> Option<(String, Access)> {
         "code" => "~/.config/Code/User/mcp.json",
         _ => "~/.local/state/mcpmon/mcpmon.db",
     };
-    changes.then(|| (path.to_owned(), Access::Write))
+    changes.then(|| (path.to_owned(), FileAccess::Write))
 }

@@ -404,7 +404,11 @@ fn secrets_are_found_in_json_within_json_and_in_keys() {
     let key = serde_json::json!({"a": {secret.clone(): {"b": "c"}, "other": secret.clone()}}).to_string();
     let found = found(&key);
     assert_eq!(found.len(), 2);
-    assert!(found.iter().any(|secret| matches!(secret.place, Place::Key(_))));
+    assert!(
+        found
+            .iter()
+            .any(|secret| matches!(secret.place, SecretPlace::Key(_)))
+    );
     let told = format!("{found:?}");
     assert!(
         !told.contains(&secret) && told.contains("a.[mcpmon:gitlab_token]"),
