@@ -5,8 +5,8 @@ use std::{fs, path::PathBuf, time::Duration};
 use anyhow::{Result, ensure};
 use mcpmon_bench::site::Site;
 use mcpmon_model::{
-    CallOutcome, Digest, Direction, Event, EventKind, Layer, PinState, ProcessRef, RequestId, ServerId,
-    SessionId, Transport,
+    CallOutcome, Digest, Direction, Event, EventKind, IpProtocol, Layer, PinState, ProcessRef, RequestId,
+    ServerId, SessionId,
 };
 use mcpmon_session::clock::now;
 use mcpmon_store::{OtlpSettings, OtlpSignals, Recorder, RecorderSettings, SinkSettings};
@@ -183,7 +183,7 @@ fn connected() -> Result<EventKind> {
         remote_addr: "203.0.113.20:443".parse()?,
         remote_name: Some("api.example.com".to_owned()),
         direction: Direction::ServerEgress,
-        protocol: Transport::Tcp,
+        protocol: IpProtocol::Tcp,
         server_type: None,
         given_addr: None,
         proxied: false,

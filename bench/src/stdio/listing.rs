@@ -8,7 +8,7 @@ use mcpmon_config::{LocalConfig, Search, Trust};
 use mcpmon_model::{Conversation, Layer, Message, PinKey, ServerId, ServerType, Side, Timestamp};
 use mcpmon_protocol::{
     decode::DecodeLimits,
-    filter::stdio::{Filter, StdioOutput},
+    filter::stdio::{StdioFilter, StdioOutput},
 };
 use mcpmon_session::{Options, Session};
 
@@ -42,7 +42,7 @@ pub(crate) fn measure(site: &Site) -> Result<Vec<f64>> {
         agent: None,
     };
     let mut judge = Session::open(Timestamp(0), options)?;
-    let (mut filter, mut out) = (Filter::new(DecodeLimits::default()), StdioOutput::default());
+    let (mut filter, mut out) = (StdioFilter::new(DecodeLimits::default()), StdioOutput::default());
     let tools = tools()?;
     let mut took = Vec::new();
     for number in 0..TIMES {

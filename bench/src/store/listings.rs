@@ -11,8 +11,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_bench::site::{self, Site};
 use mcpmon_model::{
-    Action, CallOutcome, Direction, Event, EventKind, Layer, ProcessRef, RequestId, ServerId, SessionId,
-    Severity, Timestamp, Transport,
+    Action, CallOutcome, Direction, Event, EventKind, IpProtocol, Layer, ProcessRef, RequestId, ServerId,
+    SessionId, Severity, Timestamp,
 };
 use mcpmon_store::{Access, Store, StoredEvent};
 
@@ -203,7 +203,7 @@ fn event(number: u32, at: Timestamp) -> Result<Event> {
                 remote_addr: "192.0.2.1:443".parse()?,
                 remote_name: Some("api.example".into()),
                 direction: Direction::ServerEgress,
-                protocol: Transport::Tcp,
+                protocol: IpProtocol::Tcp,
                 server_type: None,
                 given_addr: None,
                 proxied: false,

@@ -32,13 +32,13 @@ pub use self::{
     file::{FileError, replace_file},
     ledger::LedgerError,
     locate::{Roots, is_present},
-    plan::{Outcome, PlannedServer},
+    plan::{PlanOutcome, PlannedServer},
     settings::{
         ClientHooks, HookSwitch, ModelAddress, PlannedSetting, SettingFormat, SettingKind, SettingOutcome,
         SettingReport, SettingWish, ThrownSwitch, installed_version, is_older, run_settings, shown_digests,
         thrown_switches,
     },
-    setup::{Direction, FileReport, FileTrouble, Options, SetupEffect, project_files, run},
+    setup::{FileReport, FileTrouble, Options, SetupDirection, SetupEffect, project_files, run},
     syntax::{SyntaxMistake, without_comments},
     table::{
         CLIENTS, Client, ConfigFile, Format, MemberNames, ProtectedFiles, Scope, client, path_variables,

@@ -52,7 +52,7 @@ pub struct PlannedServer {
     /// Line of its name, from 1.
     pub line: usize,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: PlanOutcome,
     /// Its URL, if the client or mcpmon's wrapper reaches it by one.
     pub url: Option<String>,
     /// Command and arguments, if it has them.
@@ -63,7 +63,7 @@ pub struct PlannedServer {
 
 /// The outcome for a server, or the reason why it is not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PlanOutcome {
     /// The server is to be wrapped.
     Wrap,
     /// The path of mcpmon in its wrapper is to be updated.
@@ -82,7 +82,7 @@ pub enum Outcome {
     Unclear(&'static str),
 }
 
-impl Outcome {
+impl PlanOutcome {
     /// Returns whether the file changes for this server.
     pub const fn changes(self) -> bool {
         matches!(self, Self::Wrap | Self::Update | Self::Unwrap)
@@ -115,7 +115,7 @@ pub(crate) fn plan(
         let (planned, changes) = server(&entry, source, &mut known, wish);
         if matches!(
             planned.outcome,
-            Outcome::Wrap | Outcome::Update | Outcome::Wrapped
+            PlanOutcome::Wrap | PlanOutcome::Update | PlanOutcome::Wrapped
         ) {
             plan.kept.extend(known);
         }
@@ -135,7 +135,7 @@ fn server(
     let mut planned = PlannedServer {
         path: entry.path.clone(),
         line: SyntaxMistake::at(source.bytes, entry.start, "").line,
-        outcome: Outcome::Bare,
+        outcome: PlanOutcome::Bare,
         url: None,
         before: Vec::new(),
         after: Vec::new(),
@@ -145,22 +145,22 @@ fn server(
         ServerReach::Remote(remote) => {
             planned.url = Some(remote.url().to_owned());
             let Wish::WrapAll(program) = wish else {
-                planned.outcome = Outcome::Remote;
+                planned.outcome = PlanOutcome::Remote;
                 return (planned, Vec::new());
             };
             if let Some(reason) = remote.obstacle {
-                planned.outcome = Outcome::Unclear(reason);
+                planned.outcome = PlanOutcome::Unclear(reason);
                 return (planned, Vec::new());
             }
             let server = server_id(&entry.path);
             let (edits, wrapped) = source.wrap_remote(remote, &entry.path, program, &server);
             *known = Some(wrapped);
-            planned.outcome = Outcome::Wrap;
+            planned.outcome = PlanOutcome::Wrap;
             planned.after = remote.words(program, &server);
             return (planned, edits);
         }
         ServerReach::Unclear(reason) => {
-            planned.outcome = Outcome::Unclear(reason);
+            planned.outcome = PlanOutcome::Unclear(reason);
             return (planned, Vec::new());
         }
     };
@@ -180,7 +180,7 @@ fn changes(
     source: EditedFile<'_>,
     known: &mut Option<WrappedText>,
     wish: Wish<'_>,
-) -> (Outcome, Vec<TextEdit>) {
+) -> (PlanOutcome, Vec<TextEdit>) {
     let programs = programs(known.as_ref(), wish);
     let members = known.as_ref().and_then(|known| known.remote.clone());
     let members = members.filter(|_| start.wrapped_url(&programs).is_some());
@@ -192,23 +192,25 @@ fn changes(
         (Wrapping::Bare, Wish::Wrap(program) | Wish::WrapAll(program)) => {
             let (edits, wrapped) = source.wrap(start, path, program, &server_id(path));
             *known = Some(wrapped);
-            (Outcome::Wrap, edits)
+            (PlanOutcome::Wrap, edits)
         }
         (Wrapping::Ours, Wish::Wrap(program) | Wish::WrapAll(program)) => {
             match source.point(start, program, known.as_mut()) {
-                Some(edit) => (Outcome::Update, vec![edit]),
-                None => (Outcome::Wrapped, Vec::new()),
+                Some(edit) => (PlanOutcome::Update, vec![edit]),
+                None => (PlanOutcome::Wrapped, Vec::new()),
             }
         }
         (Wrapping::Ours, Wish::Unwrap) => match &members {
-            None => (Outcome::Unwrap, source.unwrap(start, known.as_ref())),
+            None => (PlanOutcome::Unwrap, source.unwrap(start, known.as_ref())),
             Some(members) => match source.unwrap_remote(start, members) {
-                Some(edits) => (Outcome::Unwrap, edits),
-                None => (Outcome::Unclear(EDITED_REMOTE), Vec::new()),
+                Some(edits) => (PlanOutcome::Unwrap, edits),
+                None => (PlanOutcome::Unclear(EDITED_REMOTE), Vec::new()),
             },
         },
-        (Wrapping::ByHand, Wish::Wrap(_) | Wish::WrapAll(_) | Wish::Unwrap) => (Outcome::ByHand, Vec::new()),
-        (Wrapping::Bare, Wish::Unwrap) => (Outcome::Bare, Vec::new()),
+        (Wrapping::ByHand, Wish::Wrap(_) | Wish::WrapAll(_) | Wish::Unwrap) => {
+            (PlanOutcome::ByHand, Vec::new())
+        }
+        (Wrapping::Bare, Wish::Unwrap) => (PlanOutcome::Bare, Vec::new()),
     }
 }
 
@@ -228,15 +230,15 @@ fn programs(known: Option<&WrappedText>, wish: Wish<'_>) -> [String; 2] {
 fn after(planned: &PlannedServer, wish: Wish<'_>) -> Vec<String> {
     let before = planned.before.iter().cloned();
     match (planned.outcome, wish) {
-        (Outcome::Wrap, Wish::Wrap(program) | Wish::WrapAll(program)) => {
+        (PlanOutcome::Wrap, Wish::Wrap(program) | Wish::WrapAll(program)) => {
             let server = server_id(&planned.path);
             let ours = [program, "wrap", "--server", &server, "--"].map(str::to_owned);
             ours.into_iter().chain(before).collect()
         }
-        (Outcome::Update, Wish::Wrap(program) | Wish::WrapAll(program)) => {
+        (PlanOutcome::Update, Wish::Wrap(program) | Wish::WrapAll(program)) => {
             [program.to_owned()].into_iter().chain(before.skip(1)).collect()
         }
-        (Outcome::Unwrap, _) if planned.url.is_none() => before.skip(5).collect(),
+        (PlanOutcome::Unwrap, _) if planned.url.is_none() => before.skip(5).collect(),
         _ => Vec::new(),
     }
 }

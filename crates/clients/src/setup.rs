@@ -12,7 +12,7 @@ use crate::{
     file::{FileError, Original},
     ledger::{ChangedFile, Ledger, LedgerError},
     locate::{self, ClientFile, Roots},
-    plan::{self, FileForm, FilePlan, Outcome, PlannedServer, Wish},
+    plan::{self, FileForm, FilePlan, PlanOutcome, PlannedServer, Wish},
     syntax::SyntaxMistake,
     table::{Client, Scope},
 };
@@ -31,7 +31,7 @@ pub struct Options {
     /// The user of this process.
     pub user: u32,
     /// The direction: servers are wrapped or unwrapped.
-    pub direction: Direction,
+    pub direction: SetupDirection,
     /// The effect: files are changed, or only compared.
     pub effect: SetupEffect,
     /// Digests of the files whose changes a person has confirmed: no other file is changed, and none that changed
@@ -41,7 +41,7 @@ pub struct Options {
 
 /// The direction of a setup: servers are wrapped or unwrapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum SetupDirection {
     /// This program becomes the wrapper of every server that is started by a command.
     Wrap(String),
     /// This program becomes the wrapper of every server, also of those with URLs.
@@ -162,9 +162,9 @@ fn change(
     let known = ledger.get(&file.path).cloned();
     let kept = known.as_ref().map_or(&[][..], |known| &known.servers);
     let wish = match &options.direction {
-        Direction::Wrap(program) => Wish::Wrap(program),
-        Direction::WrapAll(program) => Wish::WrapAll(program),
-        Direction::Unwrap => Wish::Unwrap,
+        SetupDirection::Wrap(program) => Wish::Wrap(program),
+        SetupDirection::WrapAll(program) => Wish::WrapAll(program),
+        SetupDirection::Unwrap => Wish::Unwrap,
     };
     let plan = settled(file.form, &original.bytes, kept, wish)?;
     report.servers.clone_from(&plan.servers);
@@ -176,18 +176,18 @@ fn change(
     if is_changed {
         original.check_writable(options.user)?;
     }
-    if options.direction == Direction::Unwrap {
+    if options.direction == SetupDirection::Unwrap {
         report.restored = known
             .as_ref()
             .is_some_and(|known| known.original == digest(&plan.text));
     }
     match (options.effect, &options.direction) {
-        (SetupEffect::Preview, Direction::Wrap(_) | Direction::WrapAll(_)) if is_changed => {
+        (SetupEffect::Preview, SetupDirection::Wrap(_) | SetupDirection::WrapAll(_)) if is_changed => {
             undone(file.form, &original.bytes, &plan).map(drop)
         }
         (SetupEffect::Preview, _) => Ok(()),
-        (SetupEffect::Write, Direction::Wrap(_) | Direction::WrapAll(_)) if !is_changed => Ok(()),
-        (SetupEffect::Write, Direction::Wrap(_) | Direction::WrapAll(_)) => {
+        (SetupEffect::Write, SetupDirection::Wrap(_) | SetupDirection::WrapAll(_)) if !is_changed => Ok(()),
+        (SetupEffect::Write, SetupDirection::Wrap(_) | SetupDirection::WrapAll(_)) => {
             let before = undone(file.form, &original.bytes, &plan)?;
             let backup = match &known {
                 Some(known) => known.backup.clone(),
@@ -207,7 +207,7 @@ fn change(
             report.written = Some(digest(&plan.text));
             Ok(())
         }
-        (SetupEffect::Write, Direction::Unwrap) => {
+        (SetupEffect::Write, SetupDirection::Unwrap) => {
             if is_changed {
                 original.replace(&plan.text, options.user)?;
                 report.written = Some(digest(&plan.text));
@@ -255,7 +255,7 @@ pub(crate) fn undone(form: FileForm, original: &[u8], plan: &FilePlan) -> Result
     let is_first = plan
         .servers
         .iter()
-        .all(|server| !matches!(server.outcome, Outcome::Update | Outcome::Wrapped));
+        .all(|server| !matches!(server.outcome, PlanOutcome::Update | PlanOutcome::Wrapped));
     match is_first && before.text != original {
         true => Err(FileTrouble::Unsure),
         false => Ok(before.text),

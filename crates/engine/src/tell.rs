@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use mcpmon_detect::mask::mask_arguments;
 use mcpmon_model::{
-    Action, Checkpoint, Connection, Denial, Direction, Event, EventKind, Exec, Layer, OrphanCause, Outcome,
-    ProcessId, ProcessRef, ServerId, ServerType, Severity, Timestamp,
+    Action, Checkpoint, Connection, ConnectionOutcome, Denial, Direction, Event, EventKind, Exec, Layer,
+    OrphanCause, ProcessId, ProcessRef, ServerId, ServerType, Severity, Timestamp,
 };
 use mcpmon_policy::{
     Policy, Transport,
@@ -353,11 +353,11 @@ pub(super) fn connection(
         event.rule = Some(UNJUDGED_PROTOCOL.to_owned());
     }
     (event.action, event.severity) = match (connection.outcome, rule) {
-        (Outcome::Refused, _) => (Action::Block, Severity::High),
-        (Outcome::WouldRefuse, _) => (Action::WouldBlock, Severity::Medium),
-        (Outcome::Passed, Some(_)) if is_bypass => (Action::Audit, Severity::Medium),
-        (Outcome::Passed, Some(_)) => (Action::Audit, Severity::Low),
-        (Outcome::Passed, None) => (Action::Allow, Severity::Info),
+        (ConnectionOutcome::Refused, _) => (Action::Block, Severity::High),
+        (ConnectionOutcome::WouldRefuse, _) => (Action::WouldBlock, Severity::Medium),
+        (ConnectionOutcome::Passed, Some(_)) if is_bypass => (Action::Audit, Severity::Medium),
+        (ConnectionOutcome::Passed, Some(_)) => (Action::Audit, Severity::Low),
+        (ConnectionOutcome::Passed, None) => (Action::Allow, Severity::Info),
     };
     event.reason = match connection.checkpoint {
         Checkpoint::Call => rule.and_then(|rule| reason(rule, connection, own)),
@@ -449,11 +449,11 @@ fn unjudged(connection: &Connection) -> Option<String> {
     ))
 }
 
-const fn verb(outcome: Outcome) -> Option<&'static str> {
+const fn verb(outcome: ConnectionOutcome) -> Option<&'static str> {
     match outcome {
-        Outcome::Passed => None,
-        Outcome::Refused => Some("refused"),
-        Outcome::WouldRefuse => Some("would be refused (observing)"),
+        ConnectionOutcome::Passed => None,
+        ConnectionOutcome::Refused => Some("refused"),
+        ConnectionOutcome::WouldRefuse => Some("would be refused (observing)"),
     }
 }
 
@@ -474,7 +474,7 @@ pub fn proxied(event: &mut Event) {
 }
 
 fn reason(rule: &RuleInfo, connection: &Connection, own: Option<&ServerId>) -> Option<String> {
-    let verb = if connection.outcome == Outcome::Passed && rule.kind == RuleKind::Bypass {
+    let verb = if connection.outcome == ConnectionOutcome::Passed && rule.kind == RuleKind::Bypass {
         "let through"
     } else {
         verb(connection.outcome)?
@@ -520,7 +520,7 @@ fn server_type(policy: &Policy, id: &ServerId) -> Option<ServerType> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_model::Transport;
+    use mcpmon_model::IpProtocol;
     use test_case::test_case;
 
     use super::*;
@@ -534,7 +534,7 @@ mod tests {
             remote_addr: "192.0.2.1:443".parse().expect("an address"),
             remote_name: None,
             direction,
-            protocol: Transport::Tcp,
+            protocol: IpProtocol::Tcp,
             server_type: None,
             given_addr: None,
             proxied: false,

@@ -12,7 +12,7 @@ mod tests {
     use mcpmon_policy::{Mode, OnSecret, Policy, network::table::Tables};
     use mcpmon_protocol::{
         decode::DecodeLimits,
-        filter::stdio::{Filter, StdioOutput},
+        filter::stdio::{StdioFilter, StdioOutput},
     };
     use test_case::test_case;
 
@@ -40,7 +40,7 @@ mod tests {
             layer: Layer::Stdio,
         };
         let mut monitor = Monitor::new(Arc::new(policy), &Tables::default(), PinBook::default());
-        let mut filter = Filter::new(DecodeLimits::default());
+        let mut filter = StdioFilter::new(DecodeLimits::default());
         let now = Timestamp(1);
         let mut push = |side, line: &str| {
             let (mut out, mut events) = (StdioOutput::default(), Vec::new());

@@ -1,7 +1,7 @@
 //! Calls that are held until a person answers: the guard takes the answers in, and has the filter judge the calls again.
 
 use mcpmon_model::{AnsweredCall, Timestamp};
-use mcpmon_protocol::filter::stdio::Filter;
+use mcpmon_protocol::filter::stdio::StdioFilter;
 
 use crate::{Guard, GuardHost, GuardOutput, JudgementOutcome, arbiter::GuardArbiter};
 
@@ -31,7 +31,7 @@ impl Guard {
     pub fn release(
         &mut self,
         now: Timestamp,
-        filter: &mut Filter,
+        filter: &mut StdioFilter,
         host: &mut dyn GuardHost,
         out: &mut GuardOutput,
     ) {

@@ -1,7 +1,7 @@
 //! A conversation over a server's standard streams: bytes of one side go in, bytes for both sides and an outcome come out.
 
 use mcpmon_model::{Side, Timestamp};
-use mcpmon_protocol::filter::stdio::{self, Filter};
+use mcpmon_protocol::filter::stdio::{self, StdioFilter};
 
 use crate::{Guard, GuardHost, JudgementOutcome, arbiter::GuardArbiter};
 
@@ -19,7 +19,7 @@ impl Guard {
     pub fn push(
         &mut self,
         now: Timestamp,
-        filter: &mut Filter,
+        filter: &mut StdioFilter,
         side: Side,
         bytes: &[u8],
         host: &mut dyn GuardHost,
@@ -39,7 +39,7 @@ impl Guard {
     pub fn close(
         &mut self,
         now: Timestamp,
-        filter: &mut Filter,
+        filter: &mut StdioFilter,
         side: Side,
         host: &mut dyn GuardHost,
         out: &mut GuardOutput,
@@ -57,7 +57,7 @@ impl Guard {
     pub fn expire(
         &mut self,
         now: Timestamp,
-        filter: &mut Filter,
+        filter: &mut StdioFilter,
         host: &mut dyn GuardHost,
         out: &mut GuardOutput,
     ) {
@@ -68,7 +68,7 @@ impl Guard {
     fn resume(
         &mut self,
         now: Timestamp,
-        filter: &mut Filter,
+        filter: &mut StdioFilter,
         host: &mut dyn GuardHost,
         out: &mut GuardOutput,
     ) {

@@ -31,12 +31,12 @@ pub(super) struct ConnectionGate {
     slots: Quota,
     told: Arc<Semaphore>,
     refusals: QuotaRefusals,
-    mcp: Option<Weak<mcp::Proxy>>,
+    mcp: Option<Weak<mcp::McpProxy>>,
 }
 
 impl ConnectionGate {
     /// A limit of `most` connections. `mcp` records that connections are refused.
-    pub(super) fn new(most: usize, mcp: Option<Weak<mcp::Proxy>>) -> Self {
+    pub(super) fn new(most: usize, mcp: Option<Weak<mcp::McpProxy>>) -> Self {
         Self {
             slots: Quota::new(most),
             told: Arc::new(Semaphore::new(MAX_REFUSALS)),

@@ -197,7 +197,7 @@ fn made(
         .build()?;
     let room = BodyMemory::new(settings.room);
     let mcp = settings.mcp.clone();
-    let mcp = mcp.map(|servers| Arc::new(mcp::Proxy::new(servers, room.clone(), stopped.clone())));
+    let mcp = mcp.map(|servers| Arc::new(mcp::McpProxy::new(servers, room.clone(), stopped.clone())));
     let proxy = Proxy {
         providers: settings.providers.clone(),
         limits: settings.limits,
@@ -364,7 +364,7 @@ impl BoundListener {
 }
 
 /// Forgets unused sessions regularly, also when no requests come.
-async fn sweep(mcp: Weak<mcp::Proxy>) {
+async fn sweep(mcp: Weak<mcp::McpProxy>) {
     let mut ticks = tokio::time::interval(SWEEP);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -57,7 +57,7 @@ pub(super) struct Proxy {
     pub(super) upstream: Upstream,
     pub(super) exchanges: Arc<dyn Exchanges>,
     /// The MCP servers.
-    pub(super) mcp: Option<Arc<mcp::Proxy>>,
+    pub(super) mcp: Option<Arc<mcp::McpProxy>>,
 }
 
 impl Proxy {

@@ -44,7 +44,7 @@ pub use definition::{Definition, DefinitionKey, DefinitionKind, DefinitionRecord
 pub use digest::{Digest, ParseDigestError};
 pub use event::{
     ContainerRef, Direction, Event, EventActivity, EventKind, EventOutcome, EventPriority, EventType,
-    FieldChange, PinPart, ProcessRef, ServerType, Transport,
+    FieldChange, IpProtocol, PinPart, ProcessRef, ServerType,
 };
 pub use files::{
     Ecosystem, LauncherFiles, PackageOrigin, Part, PinnedFile, PinnedPackage, RegistryEntry, ServerFiles,
@@ -70,8 +70,8 @@ pub use message::{
     ResultKind, ServerRequestKind, Side, Trace,
 };
 pub use observation::{
-    Checkpoint, ClosedConnection, Connection, ConnectionHolder, ConnectionTraffic, CutOutcome, Exec, Exit,
-    FileId, Fork, InstanceId, OpenConnection, Outcome, ProcessId, RefusedStart, Resume,
+    Checkpoint, ClosedConnection, Connection, ConnectionHolder, ConnectionOutcome, ConnectionTraffic,
+    CutOutcome, Exec, Exit, FileId, Fork, InstanceId, OpenConnection, ProcessId, RefusedStart, Resume,
 };
 pub use path::{MAX_PATH, PathMatch, PathPattern, PathPatternError, PathStart, PlainPath};
 pub use retold::RepeatedEvents;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Digest, PinKey, Transport};
+use super::{Digest, IpProtocol, PinKey};
 
 /// Identity of a process that survives reuse of its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -145,7 +145,7 @@ pub struct Connection {
     /// Port.
     pub port: u16,
     /// Transport protocol.
-    pub transport: Transport,
+    pub transport: IpProtocol,
     /// The IP protocol number.
     pub protocol: u8,
     /// The kernel's number of the socket, if its end will be reported.
@@ -153,7 +153,7 @@ pub struct Connection {
     /// The kernel hook that judged it.
     pub checkpoint: Checkpoint,
     /// The kernel's decision.
-    pub outcome: Outcome,
+    pub outcome: ConnectionOutcome,
 }
 
 /// The kernel hook at which a connection was judged.
@@ -169,7 +169,7 @@ pub enum Checkpoint {
 
 /// The kernel's decision about a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ConnectionOutcome {
     /// Let it through.
     Passed,
     /// Refused it.
@@ -186,7 +186,7 @@ pub struct OpenConnection {
     /// Address on the other side.
     pub remote: SocketAddr,
     /// Transport protocol.
-    pub transport: Transport,
+    pub transport: IpProtocol,
     /// True if the other side opened it.
     pub is_answer: bool,
     /// Its processes, if they are known.
@@ -244,7 +244,7 @@ pub struct ClosedConnection {
     /// Address on the other side.
     pub remote: SocketAddr,
     /// Transport protocol.
-    pub transport: Transport,
+    pub transport: IpProtocol,
     /// False if the other side never answered.
     pub established: bool,
     /// The time since the connection was requested.

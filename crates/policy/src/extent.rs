@@ -5,7 +5,7 @@ use super::{Policy, ServerPolicy, rules::ToolPolicy};
 /// The extent of a policy: the numbers of its rules and list entries, for checks whether a file was read as
 /// intended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct PolicyExtent {
     /// Rules over calls, resources and values.
     pub rules: usize,
     /// Servers, tools and resources that a list allows, denies or blocks.
@@ -14,13 +14,13 @@ pub struct Extent {
 
 impl Policy {
     /// Returns the extent of this policy.
-    pub fn extent(&self) -> Extent {
+    pub fn extent(&self) -> PolicyExtent {
         let rules = &self.rules;
         let tools = match &rules.tools {
             ToolPolicy::None => 0,
             ToolPolicy::Allowlist(entries) | ToolPolicy::Denylist(entries) => entries.len(),
         };
-        Extent {
+        PolicyExtent {
             rules: rules.calls.len() + rules.resources.len() + rules.limits.len(),
             listed: servers(&self.server_policy)
                 + tools

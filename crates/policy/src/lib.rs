@@ -30,7 +30,7 @@ pub use admission::Admission;
 pub use arguments::{ArgumentInspection, OnSecret};
 pub use cross_server::{Burst, Categories, Classifier, CrossServer, CrossServerDecision, Flow, ToolGlob};
 pub use environment::{EnvironmentRules, VariableVerdict, variable_names};
-pub use extent::Extent;
+pub use extent::PolicyExtent;
 pub use inspection::{
     Approvals, DefinitionInspection, Handling, Limits, OnDetection, OnNewTool, OnOutput, OnTimeout,
     OutputInspection, Requests, Suppression,

@@ -140,7 +140,7 @@ impl Session {
             reloader: None,
             own: None,
             generation,
-            launch: launch::Pins::ByDaemon, // nothing is started
+            launch: launch::PinHolder::ByDaemon, // nothing is started
             entrance: None,
         };
         let mut judge = Self::start(now, conversation, loaded, parts);

@@ -7,8 +7,7 @@ use mcpmon_detect::mask::mask_arguments;
 use mcpmon_engine::{
     Judgement,
     pins::{
-        AcceptedSets, NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare,
-        compare_launcher,
+        AcceptedSets, NewPins, PinBook, PinSet, PinVerdict, Pins, ServerFiles, compare, compare_launcher,
     },
 };
 use mcpmon_guard::{Absence, FAIL_CLOSED};
@@ -45,7 +44,7 @@ pub struct StartedServer {
 
 /// The place in which files are compared with pins.
 #[derive(Debug)]
-pub(super) enum Pins {
+pub(super) enum PinHolder {
     /// In the daemon, when its kernel sensor sees the start.
     ByDaemon,
     /// In this process, with the pins of this server from the user's own store.
@@ -55,7 +54,7 @@ pub(super) enum Pins {
 impl Session {
     /// Returns whether the server's files can prevent its start: they have to be compared first then.
     pub fn compares_first(&self) -> bool {
-        let Pins::Here(book) = &self.launch else {
+        let PinHolder::Here(book) = &self.launch else {
             return false;
         };
         if self.is_remote() {
@@ -77,7 +76,7 @@ impl Session {
 
     /// Compares the files from which the server would start with its pins. A block means that it must not be started.
     pub fn compare_first(&mut self, now: Timestamp, launch: &StartedServer) -> Verdict {
-        let Pins::Here(book) = &self.launch else {
+        let PinHolder::Here(book) = &self.launch else {
             return Verdict::Allow;
         };
         let policy = self.policy();
@@ -91,14 +90,14 @@ impl Session {
             return Verdict::Allow;
         }
         self.tell_mismatches(now, &verdict);
-        let files = Files::try_from(launch.files.clone()).ok();
+        let files = Pins::try_from(launch.files.clone()).ok();
         self.deny(now, files, &verdict)
     }
 
     /// Compares the files of the launcher with the server's pins, for a server whose own files are unknown until it
     /// runs. A block means that it must not be started.
     pub fn compare_launcher(&mut self, now: Timestamp, launch: &StartedServer) -> Verdict {
-        let Pins::Here(book) = &self.launch else {
+        let PinHolder::Here(book) = &self.launch else {
             return Verdict::Allow;
         };
         let Some(launcher) = &launch.files.launcher else {
@@ -222,7 +221,7 @@ impl Session {
     /// Returns whether the server's files are compared by this process. Otherwise the daemon does it, when its kernel
     /// sensor sees the start.
     pub const fn compares(&self) -> bool {
-        matches!(self.launch, Pins::Here(_)) && !self.is_remote()
+        matches!(self.launch, PinHolder::Here(_)) && !self.is_remote()
     }
 
     /// Returns whether the server runs on another host: it has no files on this one then, and no kernel sees its start.
@@ -246,7 +245,7 @@ impl Session {
             self.tell_start(now, launch, &verdict);
             return Verdict::Allow;
         }
-        let Pins::Here(book) = &self.launch else {
+        let PinHolder::Here(book) = &self.launch else {
             return Verdict::Allow;
         };
         let policy = self.policy();
@@ -266,13 +265,13 @@ impl Session {
         if verdict.action != Action::Block {
             return Verdict::Allow;
         }
-        let files = Files::try_from(launch.files.clone()).ok();
+        let files = Pins::try_from(launch.files.clone()).ok();
         self.deny(now, files, &verdict)
     }
 
     /// Records the end of the server; `status` is the result of `wait(2)`.
     pub fn exited(&mut self, now: Timestamp, started: Timestamp, status: LaunchEnd) {
-        if !matches!(self.launch, Pins::Here(_)) && !self.is_remote() {
+        if !matches!(self.launch, PinHolder::Here(_)) && !self.is_remote() {
             return; // the kernel sensor saw it
         }
         let kind = EventKind::ServerExited {
@@ -354,7 +353,7 @@ impl Session {
     }
 
     /// Refuses a start, and records it; `files` are those that a person can accept.
-    fn deny(&mut self, now: Timestamp, files: Option<Files>, verdict: &PinVerdict) -> Verdict {
+    fn deny(&mut self, now: Timestamp, files: Option<Pins>, verdict: &PinVerdict) -> Verdict {
         let server = &self.guard.conversation().identity.server;
         let reason = verdict
             .reason(server)
@@ -403,7 +402,7 @@ impl Session {
 
     /// Pins what is accepted without approval.
     fn accept(&mut self, now: Timestamp, new: NewPins) {
-        let Pins::Here(book) = &mut self.launch else {
+        let PinHolder::Here(book) = &mut self.launch else {
             return;
         };
         let added = book.add(self.guard.conversation().identity.clone(), new.pins);
@@ -413,7 +412,7 @@ impl Session {
     }
 
     /// Stores refused files, so that a person can accept them.
-    fn remember_refused(&self, now: Timestamp, files: Files) {
+    fn remember_refused(&self, now: Timestamp, files: Pins) {
         let set = PinSet {
             key: self.guard.conversation().identity.clone(),
             number: REFUSED_SET,

@@ -153,7 +153,7 @@ pub struct Session {
     changed: BTreeSet<ListKind>,
     /// The serving process, as the daemon knows it.
     served: Option<ProcessId>,
-    launch: launch::Pins,
+    launch: launch::PinHolder,
     /// The state of joining the session, until it is joined.
     entrance: Option<Entrance>,
 }
@@ -253,7 +253,7 @@ impl Session {
             reloader: None,
             own: Some(own_policy),
             generation,
-            launch: launch::Pins::ByDaemon,
+            launch: launch::PinHolder::ByDaemon,
             entrance: Some(Entrance::Told(link, Box::new(snapshot))),
         };
         Ok(Self::start(now, options.conversation, &loaded, parts))
@@ -269,7 +269,7 @@ impl Session {
         let path = store.path().to_owned();
         settings.location = StoreLocation::new(&path);
         let shared = SharedState::store(path, member.clone(), process::lives);
-        let pins = launch::Pins::Here(pins::from_rows(store.pins_of(&member.identity)?));
+        let pins = launch::PinHolder::Here(pins::from_rows(store.pins_of(&member.identity)?));
         let parts = Parts {
             member,
             recorder: Recorder::new(settings),
@@ -561,7 +561,7 @@ struct Parts {
     reloader: Option<Reloader>,
     own: Option<FollowedFile>,
     generation: u64,
-    launch: launch::Pins,
+    launch: launch::PinHolder,
     entrance: Option<Entrance>,
 }
 

@@ -3,7 +3,7 @@
 
 use mcpmon_guard::GuardOutput;
 use mcpmon_model::{Side, Timestamp};
-use mcpmon_protocol::filter::stdio::Filter;
+use mcpmon_protocol::filter::stdio::StdioFilter;
 
 use super::Session;
 
@@ -13,7 +13,7 @@ impl Session {
     pub fn push(
         &mut self,
         now: Timestamp,
-        filter: &mut Filter,
+        filter: &mut StdioFilter,
         side: Side,
         bytes: &[u8],
         out: &mut GuardOutput,
@@ -31,7 +31,13 @@ impl Session {
     }
 
     /// Handles the end of the bytes of `side`.
-    pub fn close_side(&mut self, now: Timestamp, filter: &mut Filter, side: Side, out: &mut GuardOutput) {
+    pub fn close_side(
+        &mut self,
+        now: Timestamp,
+        filter: &mut StdioFilter,
+        side: Side,
+        out: &mut GuardOutput,
+    ) {
         if filter.is_asking() {
             self.refresh(now);
         }
@@ -41,7 +47,7 @@ impl Session {
 
     /// Does the work of [`Self::tick`], answers requests that waited too long, and notifies the client of changed
     /// lists.
-    pub fn tick_stdio(&mut self, now: Timestamp, filter: &mut Filter, out: &mut GuardOutput) {
+    pub fn tick_stdio(&mut self, now: Timestamp, filter: &mut StdioFilter, out: &mut GuardOutput) {
         if filter.is_asking() {
             self.refresh(now);
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use mcpmon_model::{Denial, Message, Side, Timestamp, Verdict};
-use mcpmon_protocol::filter::stdio::{Filter, StdioOutput};
+use mcpmon_protocol::filter::stdio::{StdioFilter, StdioOutput};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -72,7 +72,7 @@ impl ClientSide {
     /// Returns an error if a descriptor cannot be polled or read.
     pub fn turn_away(
         mut self,
-        mut filter: Filter,
+        mut filter: StdioFilter,
         clock: fn() -> Timestamp,
         denial: &Denial,
     ) -> Result<(), RelayError> {
@@ -173,7 +173,12 @@ impl ClientSide {
         }
     }
 
-    fn listen(&mut self, filter: &mut Filter, now: Timestamp, denial: &Denial) -> Result<(), RelayError> {
+    fn listen(
+        &mut self,
+        filter: &mut StdioFilter,
+        now: Timestamp,
+        denial: &Denial,
+    ) -> Result<(), RelayError> {
         let Some(input) = &self.input else {
             return Ok(());
         };

@@ -7,9 +7,9 @@ use std::{net::SocketAddr, sync::Arc};
 use mcpmon_model::{
     Action, ApprovalState, CallOutcome, Category, Definition, DefinitionKey, DefinitionKind,
     DefinitionRecord, DefinitionStatus, Dialect, Digest, Direction, Event, EventKind, Evidence, EvidenceKind,
-    FieldChange, Finding, InspectionSubject, KillState, Layer, Match, OrphanCause, PinKey, PinPart, PinState,
-    ProcessId, ProcessRef, RelatedCall, RequestId, ServerId, ServerType, SessionId, Severity, TextStance,
-    Timestamp, ToolCategory, Transport,
+    FieldChange, Finding, InspectionSubject, IpProtocol, KillState, Layer, Match, OrphanCause, PinKey,
+    PinPart, PinState, ProcessId, ProcessRef, RelatedCall, RequestId, ServerId, ServerType, SessionId,
+    Severity, TextStance, Timestamp, ToolCategory,
 };
 use uuid::Uuid;
 
@@ -177,7 +177,7 @@ pub fn connection(server: &str, pid: u32, remote: &str, direction: Direction) ->
             remote_addr: remote.parse::<SocketAddr>().unwrap(),
             remote_name: None,
             direction,
-            protocol: Transport::Tcp,
+            protocol: IpProtocol::Tcp,
             server_type: (direction == Direction::AgentToServer).then_some(ServerType::Http),
             given_addr: None,
             proxied: false,
@@ -196,7 +196,7 @@ pub fn blocked_connection() -> Event {
             remote_addr: "203.0.113.9:443".parse().unwrap(),
             remote_name: Some("evil.example".into()),
             direction: Direction::ServerEgress,
-            protocol: Transport::Tcp,
+            protocol: IpProtocol::Tcp,
             server_type: Some(ServerType::Stdio),
             given_addr: Some("[::ffff:203.0.113.9]:443".parse().unwrap()),
             proxied: false,
@@ -463,7 +463,7 @@ fn kinds_of_servers() -> [EventKind; 8] {
         EventKind::ConnectionClosed {
             remote_addr: "203.0.113.9:443".parse().unwrap(),
             remote_name: Some("api.example".into()),
-            protocol: Transport::Tcp,
+            protocol: IpProtocol::Tcp,
             socket: Some(12345),
             established: true,
             duration_ms: 1500,
@@ -475,7 +475,7 @@ fn kinds_of_servers() -> [EventKind; 8] {
             remote_addr: "203.0.113.9:443".parse().unwrap(),
             remote_name: None,
             direction: Direction::ServerEgress,
-            protocol: Transport::Tcp,
+            protocol: IpProtocol::Tcp,
             socket: Some(12345),
             bytes_sent: Some(517),
             bytes_received: Some(4096),

@@ -13,7 +13,7 @@ use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
 use super::{
     Destination, PruneCount, PruneProgress, RecorderSettings, StoreEntry, StoredEvent,
     journal::{self, Journal},
-    queue::{Batch, DeferredEvent, Outcome, Queue, QueueMessage},
+    queue::{Batch, BatchOutcome, DeferredEvent, Queue, QueueMessage},
     sinks::{self, EventSinks, Origin},
 };
 
@@ -245,12 +245,12 @@ impl StoreWriter {
         let entries = self.destination.prepare(entries);
         // Nearly all results hold nothing that is stored, and a transaction would keep others from the store.
         let outcome = match entries.is_empty() {
-            true => Outcome::Written { events },
+            true => BatchOutcome::Written { events },
             false => self.carry_out(&entries, events),
         };
         match outcome {
-            Outcome::Written { .. } => self.journal.settle(kept),
-            Outcome::Dropped { .. } => is_stored = false,
+            BatchOutcome::Written { .. } => self.journal.settle(kept),
+            BatchOutcome::Dropped { .. } => is_stored = false,
         }
         self.queue.settle(batch.count, batch.ahead, outcome);
         self.sinks.tell(&entries, is_stored);
@@ -259,16 +259,16 @@ impl StoreWriter {
             .saturating_sub(events + body_bytes(&entries) / BODY_BYTES);
     }
 
-    fn carry_out(&mut self, entries: &[StoreEntry], events: u64) -> Outcome {
+    fn carry_out(&mut self, entries: &[StoreEntry], events: u64) -> BatchOutcome {
         let mut pause = FIRST_PAUSE;
         loop {
             let Err(error) = self.destination.keep(entries) else {
-                return Outcome::Written { events };
+                return BatchOutcome::Written { events };
             };
             let text = describe(&error);
             tracing::warn!(error = text, "the record cannot be written");
             if !error.is_transient() || !self.queue.pause(pause) {
-                return Outcome::Dropped { events, error: text };
+                return BatchOutcome::Dropped { events, error: text };
             }
             self.queue.note_error(text);
             pause = (pause * 2).min(MAX_PAUSE);

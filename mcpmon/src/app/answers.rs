@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_kernel::dns::{AnswerTap, TapError, own_addresses};
+use mcpmon_kernel::dns::{AnswerTap, DnsError, own_addresses};
 use mcpmon_policy::{
     HostName,
-    network::followed::{Answer, FollowedNames, MAX_ALL_FOLLOWED, MAX_FOLLOWED, Sightings},
+    network::followed::{DnsAnswer, FollowedNames, MAX_ALL_FOLLOWED, MAX_FOLLOWED, Sightings},
 };
 use mcpmon_session::clock;
 use tokio::sync::{mpsc, watch};
@@ -102,7 +102,7 @@ impl Follower {
         }
     }
 
-    fn follow(&mut self, names: &BTreeSet<HostName>) -> Result<(), TapError> {
+    fn follow(&mut self, names: &BTreeSet<HostName>) -> Result<(), DnsError> {
         let tap = match &mut self.tap {
             Some(tap) => tap,
             None => {
@@ -111,7 +111,7 @@ impl Follower {
             }
         };
         tap.follow(names)?;
-        let lost = tap.lost().map_err(TapError::Wait)?;
+        let lost = tap.lost().map_err(DnsError::Wait)?;
         if lost != self.lost {
             self.lost = lost;
             self.lost_at = Some(Instant::now());
@@ -120,14 +120,14 @@ impl Follower {
     }
 
     /// Waits for answers; without a tap it waits forever.
-    async fn answers(&mut self) -> Result<Vec<Answer>, TapError> {
+    async fn answers(&mut self) -> Result<Vec<DnsAnswer>, DnsError> {
         match &mut self.tap {
             Some(tap) => tap.answers().await,
             None => std::future::pending().await,
         }
     }
 
-    fn learn(&mut self, names: &BTreeSet<HostName>, answers: Result<Vec<Answer>, TapError>) {
+    fn learn(&mut self, names: &BTreeSet<HostName>, answers: Result<Vec<DnsAnswer>, DnsError>) {
         let answers = match answers {
             Ok(answers) => answers,
             Err(error) => {
@@ -145,7 +145,7 @@ impl Follower {
         }
     }
 
-    fn fail(&mut self, error: TapError) {
+    fn fail(&mut self, error: DnsError) {
         let error = anyhow::Error::from(error);
         self.failure = Some(format!("answers of DNS servers are not seen: {error:#}"));
     }

@@ -54,7 +54,7 @@ pub fn inspect(text: &str, loaded: &LoadedConfiguration) -> Result<Vec<Inspected
 
 /// The reason why a server's lists could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
+pub enum ServerListsError {
     /// The server did not answer as it should.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -67,7 +67,7 @@ pub enum AskError {
 ///
 /// # Errors
 /// Returns an error if the server does not answer as it should.
-pub fn ask(asking: ServerEndpoint, way: ServerTransport) -> Result<ServerOffer, AskError> {
+pub fn ask(asking: ServerEndpoint, way: ServerTransport) -> Result<ServerOffer, ServerListsError> {
     Ok(runtime()?.block_on(client::list(asking, way))?)
 }
 
@@ -75,7 +75,7 @@ pub fn ask(asking: ServerEndpoint, way: ServerTransport) -> Result<ServerOffer, 
 ///
 /// # Errors
 /// Returns an error if the server does not answer as it should.
-pub fn ask_for_card(asking: ServerEndpoint) -> Result<Option<PublishedCard>, AskError> {
+pub fn ask_for_card(asking: ServerEndpoint) -> Result<Option<PublishedCard>, ServerListsError> {
     Ok(runtime()?.block_on(client::published_card(asking))?)
 }
 

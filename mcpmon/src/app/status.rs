@@ -27,7 +27,7 @@ pub struct Status {
     /// Seconds since it started.
     pub uptime: u64,
     /// The overall state.
-    pub state: State,
+    pub state: EnforcementState,
     /// The degraded components, with their causes.
     pub degraded: BTreeMap<String, String>,
     /// The policy in force.
@@ -92,7 +92,7 @@ pub struct CodeSession {
 /// The overall state of the enforcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum EnforcementState {
     /// The first self-test is not done, so it is not proved yet that anything is enforced.
     Starting,
     /// The policy's refusals are carried out.
@@ -103,7 +103,7 @@ pub enum State {
     Degraded,
 }
 
-impl State {
+impl EnforcementState {
     /// Returns the word for the state.
     pub const fn as_str(self) -> &'static str {
         match self {

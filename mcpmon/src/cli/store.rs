@@ -9,7 +9,7 @@ use crate::app::daemon::DEFAULT_STORE;
 
 /// Opens the store of the options, or an existing one.
 pub(super) fn open(globals: &Globals) -> Result<StoreReader, CliError> {
-    let surroundings = Surroundings::look();
+    let surroundings = StorePlaces::look();
     let path = match &globals.db {
         Some(path) => path.clone(),
         None => choose(&surroundings),
@@ -22,7 +22,7 @@ pub(super) fn open(globals: &Globals) -> Result<StoreReader, CliError> {
 
 /// The environment that decides which store is read by default.
 #[derive(Clone, Debug)]
-struct Surroundings {
+struct StorePlaces {
     is_root: bool,
     daemon_store: Presence,
     /// The user's own store, if there is a place for one, and whether it exists.
@@ -36,7 +36,7 @@ enum Presence {
     Missing,
 }
 
-fn choose(surroundings: &Surroundings) -> PathBuf {
+fn choose(surroundings: &StorePlaces) -> PathBuf {
     let daemon = PathBuf::from(DEFAULT_STORE);
     if surroundings.is_root || surroundings.daemon_store == Presence::Readable {
         return daemon;
@@ -93,7 +93,7 @@ fn to_join(user: &str) -> String {
     format!("join the group mcpmon: sudo usermod -aG mcpmon {user}, then log in again")
 }
 
-impl Surroundings {
+impl StorePlaces {
     fn look() -> Self {
         Self {
             is_root: nix::unistd::geteuid().is_root(),
@@ -140,7 +140,7 @@ mod tests {
         daemon_store: Presence,
         own: Option<Presence>,
     ) -> String {
-        let surroundings = Surroundings {
+        let surroundings = StorePlaces {
             is_root,
             daemon_store,
             own_store: own.map(|presence| (OWN.into(), presence)),

@@ -10,7 +10,7 @@ use mcpmon_protocol::{
         DecodeLimits,
         json::{LoneSurrogate, Scanner, TextForm},
     },
-    filter::stdio::{Filter, StdioOutput},
+    filter::stdio::{StdioFilter, StdioOutput},
 };
 
 const LIMITS: DecodeLimits = DecodeLimits {
@@ -70,7 +70,7 @@ struct Transcript {
 }
 
 fn run(script: &[u8], size: usize, judge: fn(&Message<'_>) -> Verdict) -> Transcript {
-    let mut filter = Filter::new(LIMITS);
+    let mut filter = StdioFilter::new(LIMITS);
     let mut out = StdioOutput::default();
     let mut judged = Vec::new();
     let mut observe = |message: &Message<'_>| {

@@ -16,7 +16,7 @@ use mcpmon_model::{
     ServerType, SessionId, SharedCall, Side, Timestamp,
 };
 use mcpmon_policy::{Policy, network::table::Tables};
-use mcpmon_protocol::{decode::DecodeLimits, filter::stdio::Filter};
+use mcpmon_protocol::{decode::DecodeLimits, filter::stdio::StdioFilter};
 use mcpmon_store::{StoredEvent, json::to_json};
 use serde_json::Value;
 use uuid::Uuid;
@@ -46,7 +46,7 @@ pub struct Core {
 /// A server's place in the session, with the state that its wrapper would hold.
 #[derive(Debug)]
 struct Seat {
-    filter: Filter,
+    filter: StdioFilter,
     guard: Guard,
 }
 
@@ -161,7 +161,7 @@ impl Stage for Core {
         };
         let monitor = Monitor::new(Arc::clone(&self.policy), &Tables::default(), PinBook::default());
         let mut seat = Seat {
-            filter: Filter::new(limits(&self.policy)),
+            filter: StdioFilter::new(limits(&self.policy)),
             guard: Guard::new(conversation, monitor, |_| EventId([0; 16])),
         };
         self.tools.iter().for_each(|tool| register(&mut seat, tool));

@@ -9,7 +9,7 @@ use super::{
     SettingKind, SettingOutcome, SettingReport, SettingWish, run::shown_digests, run_settings,
     thrown_switches,
 };
-use crate::{CLIENTS, FileError, FileTrouble, Options, Roots, SetupEffect, setup::Direction};
+use crate::{CLIENTS, FileError, FileTrouble, Options, Roots, SetupEffect, setup::SetupDirection};
 
 struct Home(tempfile::TempDir);
 
@@ -36,7 +36,7 @@ impl Home {
             clients: CLIENTS.iter().filter(|known| known.id == client).collect(),
             projects: Vec::new(),
             user: nix::unistd::geteuid().as_raw(),
-            direction: Direction::Unwrap,
+            direction: SetupDirection::Unwrap,
             effect,
             confirmed: None,
         }

@@ -10,7 +10,7 @@ const MAX_SERVER_DEPTH: usize = 6;
 
 /// The JSON that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum JsonDialect {
     /// RFC 8259.
     Strict,
     /// JSON with `//` and `/* */`, and commas before a closing bracket.
@@ -20,7 +20,7 @@ pub(crate) enum Dialect {
 /// Parses the values on the paths to the servers; other values get no content.
 pub(super) fn parse(
     bytes: &[u8],
-    dialect: Dialect,
+    dialect: JsonDialect,
     servers: &[Vec<String>],
 ) -> Result<Option<Node>, SyntaxMistake> {
     let plain = plain(bytes, dialect)?;
@@ -107,12 +107,12 @@ fn unescaped(name: &str) -> String {
 }
 
 /// Replaces comments, trailing commas, and a byte order mark by spaces.
-pub(crate) fn plain(bytes: &[u8], dialect: Dialect) -> Result<Vec<u8>, SyntaxMistake> {
+pub(crate) fn plain(bytes: &[u8], dialect: JsonDialect) -> Result<Vec<u8>, SyntaxMistake> {
     let mut text = bytes.to_vec();
     if text.starts_with("\u{feff}".as_bytes()) {
         text[..3].fill(b' ');
     }
-    if dialect == Dialect::Comments {
+    if dialect == JsonDialect::Comments {
         blank(&mut text).map_err(|at| SyntaxMistake::at(bytes, at, "this comment has no end"))?;
     }
     Ok(text)
@@ -123,7 +123,7 @@ pub(crate) fn plain(bytes: &[u8], dialect: Dialect) -> Result<Vec<u8>, SyntaxMis
 /// # Errors
 /// Returns a sentence with the position of a comment without an end.
 pub fn without_comments(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    plain(bytes, Dialect::Comments).map_err(|mistake| {
+    plain(bytes, JsonDialect::Comments).map_err(|mistake| {
         let SyntaxMistake { line, column, reason } = mistake;
         format!("line {line}, column {column}: {reason}")
     })
@@ -224,33 +224,33 @@ mod tests {
     #[test_case("[1,,]", "[1,,]"; "two commas stay")]
     #[test_case("{\"a\":,}", "{\"a\":,}"; "a comma after a colon stays")]
     fn comments_and_trailing_commas_are_blanked(text: &str, expected: &str) {
-        let plain = plain(text.as_bytes(), Dialect::Comments).expect("readable");
+        let plain = plain(text.as_bytes(), JsonDialect::Comments).expect("readable");
         assert_eq!(String::from_utf8(plain).expect("text"), expected);
     }
 
-    fn mistake(text: &str, dialect: Dialect) -> String {
+    fn mistake(text: &str, dialect: JsonDialect) -> String {
         let mistake = parse(text.as_bytes(), dialect, &[]).expect_err("malformed");
         format!("{}:{}: {}", mistake.line, mistake.column, mistake.reason)
     }
 
-    #[test_case("{\n  // c\n}", Dialect::Strict => "2:3: unexpected `/`"; "a comment in JSON")]
-    #[test_case("{\"a\": 1,}", Dialect::Strict => "1:9: unexpected `}`"; "a trailing comma in JSON")]
-    #[test_case("[\n1\n /* x", Dialect::Comments => "3:2: this comment has no end"; "an endless comment")]
-    #[test_case("[,]", Dialect::Comments => "1:2: unexpected `,`"; "only a comma")]
-    #[test_case("{\"é\": x}", Dialect::Comments => "1:7: unexpected `x`"; "columns are characters")]
-    #[test_case("\u{feff}{'a'}", Dialect::Comments => "1:2: unexpected `'`"; "after a byte order mark")]
-    #[test_case("{} {}", Dialect::Comments => "1:4: more than one value"; "two values")]
-    #[test_case("{\"a\": \"b", Dialect::Comments => "1:9: unexpected end"; "an endless string")]
-    fn mistakes_have_a_place(text: &str, dialect: Dialect) -> String {
+    #[test_case("{\n  // c\n}", JsonDialect::Strict => "2:3: unexpected `/`"; "a comment in JSON")]
+    #[test_case("{\"a\": 1,}", JsonDialect::Strict => "1:9: unexpected `}`"; "a trailing comma in JSON")]
+    #[test_case("[\n1\n /* x", JsonDialect::Comments => "3:2: this comment has no end"; "an endless comment")]
+    #[test_case("[,]", JsonDialect::Comments => "1:2: unexpected `,`"; "only a comma")]
+    #[test_case("{\"é\": x}", JsonDialect::Comments => "1:7: unexpected `x`"; "columns are characters")]
+    #[test_case("\u{feff}{'a'}", JsonDialect::Comments => "1:2: unexpected `'`"; "after a byte order mark")]
+    #[test_case("{} {}", JsonDialect::Comments => "1:4: more than one value"; "two values")]
+    #[test_case("{\"a\": \"b", JsonDialect::Comments => "1:9: unexpected end"; "an endless string")]
+    fn mistakes_have_a_place(text: &str, dialect: JsonDialect) -> String {
         mistake(text, dialect)
     }
 
     #[test]
     fn a_byte_order_mark_and_nothing_are_read() {
-        let marked = parse("\u{feff}{}".as_bytes(), Dialect::Strict, &[vec![]]).expect("strict");
+        let marked = parse("\u{feff}{}".as_bytes(), JsonDialect::Strict, &[vec![]]).expect("strict");
         assert_eq!(marked.map(|node| node.kind), Some(NodeKind::Map(Vec::new())));
         for empty in ["", " \n", "\u{feff}", "// nothing yet\n"] {
-            let nothing = parse(empty.as_bytes(), Dialect::Comments, &[]).expect("readable");
+            let nothing = parse(empty.as_bytes(), JsonDialect::Comments, &[]).expect("readable");
             assert_eq!(nothing, None, "{empty:?}");
         }
     }
@@ -259,7 +259,7 @@ mod tests {
     fn values_beside_the_way_have_no_content() {
         let text = r#"{"history": [1, [2]], "a": {"x": {"s": {"k": ["v"]}}, "y": 1}}"#;
         let way = ["a", "*", "s"].map(str::to_owned).to_vec();
-        let root = parse(text.as_bytes(), Dialect::Strict, &[way])
+        let root = parse(text.as_bytes(), JsonDialect::Strict, &[way])
             .expect("strict")
             .expect("a value");
         let [a] = root.members() else {

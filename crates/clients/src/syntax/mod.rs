@@ -8,7 +8,7 @@ mod yaml;
 use std::ops::Range;
 
 pub use self::json::without_comments;
-pub(crate) use self::json::{Dialect as JsonDialect, described as described_defect, plain as plain_json};
+pub(crate) use self::json::{JsonDialect, described as described_defect, plain as plain_json};
 use crate::table::Format;
 
 /// Largest TOML or YAML file, bytes: they are parsed as a whole, and of JSON only the paths to the servers are.
@@ -127,8 +127,8 @@ pub(crate) fn parse(
     servers: &[Vec<String>],
 ) -> Result<Option<Node>, SyntaxMistake> {
     match format {
-        Format::Json => json::parse(bytes, json::Dialect::Strict, servers),
-        Format::Jsonc => json::parse(bytes, json::Dialect::Comments, servers),
+        Format::Json => json::parse(bytes, JsonDialect::Strict, servers),
+        Format::Jsonc => json::parse(bytes, JsonDialect::Comments, servers),
         Format::Toml => toml::parse(tree_text(bytes)?),
         Format::Yaml => yaml::parse(tree_text(bytes)?),
     }

@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use test_case::test_case;
 
 use crate::{
-    plan::{FileForm, FilePlan, Outcome, Wish, plan},
+    plan::{FileForm, FilePlan, PlanOutcome, Wish, plan},
     setup::settled,
     table::{CLIENTS, client},
 };
@@ -69,7 +69,7 @@ fn round_trip(original: &str, form: FileForm) -> FilePlan {
     wrap(original, form)
 }
 
-fn outcomes(plan: &FilePlan) -> Vec<(&str, Outcome)> {
+fn outcomes(plan: &FilePlan) -> Vec<(&str, PlanOutcome)> {
     let servers = plan.servers.iter();
     servers
         .map(|server| (server.path.last().map_or("", String::as_str), server.outcome))
@@ -128,7 +128,7 @@ const VIBE: &str = "[[mcp_servers]]\nname = \"fetch\"\ntransport = \"stdio\"\nco
 #[test_case("mistral-vibe", "~/.vibe", VIBE)]
 fn a_file_is_set_up_and_undone(id: &str, path: &str, original: &str) {
     let plan = round_trip(original, form(id, path));
-    let is_wrapped = |server: &(&str, Outcome)| server.1 == Outcome::Wrap;
+    let is_wrapped = |server: &(&str, PlanOutcome)| server.1 == PlanOutcome::Wrap;
     assert!(outcomes(&plan).iter().any(is_wrapped), "{:?}", outcomes(&plan));
 }
 
@@ -387,7 +387,7 @@ fn remote_servers_are_wrapped_on_request_and_come_back(id: &str, path: &str, ori
         let remote = |server: &&crate::PlannedServer| server.url.is_some();
         assert!(once.servers.iter().filter(remote).count() > 0);
         for server in once.servers.iter().filter(remote) {
-            assert_eq!(server.outcome, Outcome::Wrap, "{server:?}");
+            assert_eq!(server.outcome, PlanOutcome::Wrap, "{server:?}");
         }
         let again = plan(&once.text, form, &once.kept, wish).expect("readable");
         assert_eq!(text_of(&again), text_of(&once), "set up twice");
@@ -403,7 +403,7 @@ fn remote_servers_are_wrapped_on_request_and_come_back(id: &str, path: &str, ori
         let forgotten = plan(&once.text, form, &[], Wish::Unwrap).expect("readable");
         for server in forgotten.servers.iter().zip(&once.servers) {
             if server.1.url.is_some() {
-                assert_eq!(server.0.outcome, Outcome::ByHand, "nobody knows what it was");
+                assert_eq!(server.0.outcome, PlanOutcome::ByHand, "nobody knows what it was");
             }
         }
     }
@@ -495,7 +495,7 @@ fn a_url_that_no_wrapper_can_take_says_why(members: &str) -> &'static str {
     let form = form("cursor", "~/.cursor");
     let plan = plan(text.as_bytes(), form, &[], Wish::WrapAll(PROGRAM)).expect("readable");
     assert_eq!(text_of(&plan), text);
-    let Outcome::Unclear(reason) = plan.servers[0].outcome else {
+    let PlanOutcome::Unclear(reason) = plan.servers[0].outcome else {
         panic!("{:?}", plan.servers[0].outcome);
     };
     reason
@@ -507,21 +507,21 @@ fn every_server_of_a_file_has_an_outcome() {
     assert_eq!(
         outcomes(&goose),
         [
-            ("developer", Outcome::Unclear("it runs inside the client")),
-            ("github", Outcome::Wrap),
-            ("bare", Outcome::Wrap),
-            ("none", Outcome::Wrap),
-            ("empty", Outcome::Wrap),
-            ("far", Outcome::Remote),
+            ("developer", PlanOutcome::Unclear("it runs inside the client")),
+            ("github", PlanOutcome::Wrap),
+            ("bare", PlanOutcome::Wrap),
+            ("none", PlanOutcome::Wrap),
+            ("empty", PlanOutcome::Wrap),
+            ("far", PlanOutcome::Remote),
         ]
     );
     let gemini = wrap(GEMINI, form("gemini-cli", "~/.gemini/settings"));
     assert_eq!(
         outcomes(&gemini),
         [
-            ("a", Outcome::Wrap),
-            ("b", Outcome::Remote),
-            ("c", Outcome::Remote)
+            ("a", PlanOutcome::Wrap),
+            ("b", PlanOutcome::Remote),
+            ("c", PlanOutcome::Remote)
         ]
     );
     let list = wrap(CONTINUE, form("continue", "config.yaml"));
@@ -553,7 +553,7 @@ fn yaml_servers_that_are_not_edited_say_why(server: &str) -> String {
     let text = format!("x: &x {{k: v}}\nextensions:\n  {server}\n");
     let plan = round_trip(&text, form("goose", "goose"));
     assert_eq!(text_of(&plan), text);
-    let Outcome::Unclear(reason) = plan.servers[0].outcome else {
+    let PlanOutcome::Unclear(reason) = plan.servers[0].outcome else {
         panic!("{:?}", plan.servers[0].outcome);
     };
     reason.to_owned()

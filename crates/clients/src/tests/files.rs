@@ -10,7 +10,7 @@ use std::{
 use tempfile::TempDir;
 
 use crate::{
-    CLIENTS, Direction, FileError, FileReport, FileTrouble, LedgerError, Options, Outcome, Roots,
+    CLIENTS, FileError, FileReport, FileTrouble, LedgerError, Options, PlanOutcome, Roots, SetupDirection,
     SetupEffect, file::Original, ledger::Ledger, run,
 };
 
@@ -38,7 +38,7 @@ impl Home {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    fn options(&self, direction: Direction, effect: SetupEffect) -> Options {
+    fn options(&self, direction: SetupDirection, effect: SetupEffect) -> Options {
         Options {
             roots: Roots {
                 home: self.path("home"),
@@ -56,11 +56,11 @@ impl Home {
     }
 
     fn wrap(&self) -> Vec<FileReport> {
-        run(&self.options(Direction::Wrap(PROGRAM.to_owned()), SetupEffect::Write)).expect("remembered")
+        run(&self.options(SetupDirection::Wrap(PROGRAM.to_owned()), SetupEffect::Write)).expect("remembered")
     }
 
     fn unwrap(&self) -> Vec<FileReport> {
-        run(&self.options(Direction::Unwrap, SetupEffect::Write)).expect("remembered")
+        run(&self.options(SetupDirection::Unwrap, SetupEffect::Write)).expect("remembered")
     }
 
     fn states(&self) -> Vec<String> {
@@ -103,7 +103,7 @@ fn files_are_wrapped_once_and_come_back() {
         again
             .iter()
             .flat_map(|report| &report.servers)
-            .all(|server| server.outcome == Outcome::Wrapped)
+            .all(|server| server.outcome == PlanOutcome::Wrapped)
     );
     let back = home.unwrap();
     assert!(
@@ -121,9 +121,9 @@ fn files_are_wrapped_once_and_come_back() {
 fn a_preview_changes_and_makes_nothing() {
     let home = Home::new();
     home.write("home/.cursor/mcp.json", CURSOR);
-    let options = home.options(Direction::Wrap(PROGRAM.to_owned()), SetupEffect::Preview);
+    let options = home.options(SetupDirection::Wrap(PROGRAM.to_owned()), SetupEffect::Preview);
     let reports = run(&options).expect("nothing to remember");
-    assert_eq!(reports[0].servers[0].outcome, Outcome::Wrap);
+    assert_eq!(reports[0].servers[0].outcome, PlanOutcome::Wrap);
     assert_eq!(home.read("home/.cursor/mcp.json"), CURSOR);
     assert!(!home.path("state").exists());
 }
@@ -148,7 +148,7 @@ fn a_second_server_is_wrapped_later_and_both_come_back() {
         .iter()
         .map(|server| server.outcome)
         .collect();
-    assert_eq!(outcomes, [Outcome::Wrap, Outcome::Wrapped]);
+    assert_eq!(outcomes, [PlanOutcome::Wrap, PlanOutcome::Wrapped]);
     let report = home.unwrap().remove(0);
     assert!(report.restored);
     assert_eq!(home.read("home/.cursor/mcp.json"), more(CURSOR));
@@ -166,7 +166,7 @@ fn a_file_that_cannot_be_read_strictly_is_left_and_others_are_not() {
         "3:27: unexpected `/`"
     );
     assert_eq!(home.read("home/.claude.json"), broken);
-    assert_eq!(reports[1].servers[0].outcome, Outcome::Wrap);
+    assert_eq!(reports[1].servers[0].outcome, PlanOutcome::Wrap);
     assert_ne!(home.read("home/.cursor/mcp.json"), CURSOR);
 }
 
@@ -201,7 +201,7 @@ fn only_what_was_confirmed_is_changed() {
     let home = Home::new();
     home.write("home/.cursor/mcp.json", CURSOR);
     home.write("home/.kiro/settings/mcp.json", CURSOR);
-    let mut options = home.options(Direction::Wrap(PROGRAM.to_owned()), SetupEffect::Preview);
+    let mut options = home.options(SetupDirection::Wrap(PROGRAM.to_owned()), SetupEffect::Preview);
     let digests = run(&options).expect("nothing to remember").into_iter();
     let digests = digests.map(|report| (report.path, report.digest.expect("read")));
     options.confirmed = Some(digests.collect());
@@ -241,7 +241,7 @@ fn what_a_client_wrote_meanwhile_is_not_lost() {
 fn a_file_of_somebody_else_is_left() {
     let home = Home::new();
     home.write("home/.cursor/mcp.json", CURSOR);
-    let mut options = home.options(Direction::Wrap(PROGRAM.to_owned()), SetupEffect::Write);
+    let mut options = home.options(SetupDirection::Wrap(PROGRAM.to_owned()), SetupEffect::Write);
     options.user += 1;
     let report = run(&options).expect("remembered").remove(0);
     assert!(
@@ -282,7 +282,7 @@ fn files_of_a_project_are_remembered() {
     let home = Home::new();
     home.write("project/.mcp.json", CURSOR);
     assert!(home.wrap().is_empty(), "a project is looked at where it is named");
-    let mut options = home.options(Direction::Wrap(PROGRAM.to_owned()), SetupEffect::Write);
+    let mut options = home.options(SetupDirection::Wrap(PROGRAM.to_owned()), SetupEffect::Write);
     options.projects = vec![home.path("project")];
     assert_eq!(run(&options).expect("remembered").len(), 1);
     let back = home.unwrap();
@@ -294,7 +294,7 @@ fn files_of_a_project_are_remembered() {
 fn one_setup_at_a_time() {
     let home = Home::new();
     let held = Ledger::lock(&home.path("state")).expect("locked");
-    let options = home.options(Direction::Unwrap, SetupEffect::Write);
+    let options = home.options(SetupDirection::Unwrap, SetupEffect::Write);
     assert!(matches!(run(&options), Err(LedgerError::Busy)));
     drop(held);
     run(&options).expect("free again");
@@ -309,7 +309,7 @@ fn a_memory_that_cannot_be_read_stops_everything() {
         ("{\"version\": 9, \"files\": {}}", "later mcpmon"),
     ] {
         home.write("state/setup.json", text);
-        let options = home.options(Direction::Wrap(PROGRAM.to_owned()), SetupEffect::Write);
+        let options = home.options(SetupDirection::Wrap(PROGRAM.to_owned()), SetupEffect::Write);
         let error = run(&options).expect_err("refused").to_string();
         assert!(error.contains(expected), "{error}");
     }
@@ -383,7 +383,7 @@ fn a_run_that_was_interrupted_is_taken_up() {
     home.write(&beside, "half a fi");
     let report = home.wrap().remove(0);
     assert!(report.trouble.is_none(), "{:?}", report.trouble);
-    assert_eq!(report.servers[0].outcome, Outcome::Wrap);
+    assert_eq!(report.servers[0].outcome, PlanOutcome::Wrap);
     assert!(!home.path(&beside).exists());
     assert!(home.unwrap()[0].restored);
     assert_eq!(home.read("home/.cursor/mcp.json"), CURSOR);
@@ -404,7 +404,7 @@ fn a_client_that_writes_its_file_anew_keeps_the_wrapper() {
         "[mcp_servers]\n[mcp_servers.a]\ncommand = '/usr/bin/mcpmon'\nargs = ['wrap', '--server', 'a', '--', 'x']\n",
     );
     let again = home.wrap().remove(0);
-    assert_eq!(again.servers[0].outcome, Outcome::Wrapped);
+    assert_eq!(again.servers[0].outcome, PlanOutcome::Wrapped);
     let back = home.unwrap().remove(0);
     assert!(!back.restored && back.backup.is_some(), "the copy stays");
     let text = home.read("home/.codex/config.toml");

@@ -7,7 +7,7 @@ use test_case::test_case;
 
 use crate::{
     edit::WrappedText,
-    plan::{FileForm, FilePlan, Outcome, Wish, plan},
+    plan::{FileForm, FilePlan, PlanOutcome, Wish, plan},
     table::{ConfigFile, Format, Scope, client},
 };
 
@@ -204,7 +204,10 @@ fn another_mcpmon_takes_the_place_of_the_first() {
     let moved = plan(&once.text, form(), &once.kept, Wish::Wrap("/opt/mcpmon-2")).expect("readable");
     assert_eq!(text(&moved), text(&once).replace(PROGRAM, "/opt/mcpmon-2"));
     let outcomes: Vec<_> = moved.servers.iter().map(|server| server.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Update, Outcome::Update, Outcome::Remote]);
+    assert_eq!(
+        outcomes,
+        [PlanOutcome::Update, PlanOutcome::Update, PlanOutcome::Remote]
+    );
     assert_eq!(
         unwrapped(&moved.text, &moved.kept),
         CURSOR,
@@ -226,7 +229,7 @@ fn what_was_wrapped_by_hand_is_left() {
     assert!(
         plan.servers
             .iter()
-            .all(|server| server.outcome == Outcome::ByHand)
+            .all(|server| server.outcome == PlanOutcome::ByHand)
     );
 }
 

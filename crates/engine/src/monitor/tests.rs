@@ -3,8 +3,8 @@
 use std::{net::IpAddr, path::PathBuf};
 
 use mcpmon_model::{
-    Checkpoint, ConnectionHolder, ConnectionTraffic, CutOutcome, Digest, Direction, EventKind, FileId,
-    NameGlob, OpenConnection, OrphanCause, Outcome, PinState, RefusedStart, Severity, Transport as Protocol,
+    Checkpoint, ConnectionHolder, ConnectionOutcome, ConnectionTraffic, CutOutcome, Digest, Direction,
+    EventKind, FileId, IpProtocol, NameGlob, OpenConnection, OrphanCause, PinState, RefusedStart, Severity,
 };
 use mcpmon_policy::{
     Cidr, Egress, EgressDefault, EgressDestination, ModelHost, NetworkRule, OnBypass, OnChange, Orphans,
@@ -87,7 +87,7 @@ impl World {
             .hashed(Timestamp(self.now), instance, attempt, files(content), Vec::new())
     }
 
-    fn connection(&self, instance: Option<InstanceId>, address: &str, outcome: Outcome) -> Event {
+    fn connection(&self, instance: Option<InstanceId>, address: &str, outcome: ConnectionOutcome) -> Event {
         self.connection_by(LIST_HOST, address, outcome, |connection| {
             connection.instance = instance;
         })
@@ -98,7 +98,7 @@ impl World {
         &self,
         list: u32,
         address: &str,
-        outcome: Outcome,
+        outcome: ConnectionOutcome,
         change: impl FnOnce(&mut Connection),
     ) -> Event {
         let address: IpAddr = address.parse().expect("address");
@@ -116,7 +116,7 @@ impl World {
             address,
             given: address,
             port: 443,
-            transport: Protocol::Tcp,
+            transport: IpProtocol::Tcp,
             protocol: 6,
             socket: None,
             checkpoint: Checkpoint::Call,
@@ -868,11 +868,16 @@ fn packets_and_sockets_are_told_as_what_they_are() {
     let mut policy = Policy::default();
     policy.network.rules = vec![rule("bad", RuleAction::Deny, "198.51.100.0/24")];
     let world = World::new(policy);
-    let packet = world.connection_by(LIST_HOST, "198.51.100.7", Outcome::Refused, |connection| {
-        connection.checkpoint = Checkpoint::Packet;
-        connection.given = "192.0.2.1".parse().expect("address");
-        connection.process = ProcessId::default();
-    });
+    let packet = world.connection_by(
+        LIST_HOST,
+        "198.51.100.7",
+        ConnectionOutcome::Refused,
+        |connection| {
+            connection.checkpoint = Checkpoint::Packet;
+            connection.given = "192.0.2.1".parse().expect("address");
+            connection.process = ProcessId::default();
+        },
+    );
     let EventKind::NetworkConnection {
         remote_addr,
         given_addr,
@@ -893,8 +898,8 @@ fn packets_and_sockets_are_told_as_what_they_are() {
             .is_some_and(|reason| reason.contains("network.deny") && reason.contains("dropped"))
     );
     for (outcome, action) in [
-        (Outcome::Refused, Action::Block),
-        (Outcome::WouldRefuse, Action::WouldBlock),
+        (ConnectionOutcome::Refused, Action::Block),
+        (ConnectionOutcome::WouldRefuse, Action::WouldBlock),
     ] {
         let socket = world.connection_by(LIST_HOST, "0.0.0.0", outcome, |connection| {
             connection.checkpoint = Checkpoint::Socket;
@@ -929,12 +934,12 @@ fn connections_are_told_by_rule_and_origin() {
             event.server_id.as_ref().map(ToString::to_string),
         )
     };
-    let watched = world.connection(None, "192.0.2.5", Outcome::Passed);
+    let watched = world.connection(None, "192.0.2.5", ConnectionOutcome::Passed);
     assert_eq!(
         seen(&watched),
         (Direction::Watch, Action::Audit, Some("lab".to_owned()), None)
     );
-    let refused = world.connection(None, "198.51.100.7", Outcome::Refused);
+    let refused = world.connection(None, "198.51.100.7", ConnectionOutcome::Refused);
     assert_eq!(
         seen(&refused),
         (Direction::Watch, Action::Block, Some("bad".to_owned()), None)
@@ -945,7 +950,7 @@ fn connections_are_told_by_rule_and_origin() {
             .as_ref()
             .is_some_and(|reason| reason.contains("network.deny"))
     );
-    let own = world.connection(Some(FIRST), "203.0.113.9", Outcome::Passed);
+    let own = world.connection(Some(FIRST), "203.0.113.9", ConnectionOutcome::Passed);
     assert_eq!(
         seen(&own),
         (
@@ -955,7 +960,7 @@ fn connections_are_told_by_rule_and_origin() {
             Some("mcp-server-git".to_owned())
         )
     );
-    let would = world.connection(Some(FIRST), "198.51.100.7", Outcome::WouldRefuse);
+    let would = world.connection(Some(FIRST), "198.51.100.7", ConnectionOutcome::WouldRefuse);
     assert_eq!(would.action, Action::WouldBlock);
 }
 
@@ -972,7 +977,7 @@ fn open(socket: u64, remote: &str, holder: impl FnOnce(&mut ConnectionHolder)) -
     OpenConnection {
         socket,
         remote: remote.parse().expect("address"),
-        transport: Protocol::Tcp,
+        transport: IpProtocol::Tcp,
         is_answer: false,
         holders: vec![own],
     }
@@ -1102,10 +1107,10 @@ fn processes_of_a_session_with_a_proxy_are_held_to_its_list() {
     );
 }
 
-#[test_case(OnBypass::Alert, Outcome::Passed => (Action::Audit, Severity::Medium); "reported")]
-#[test_case(OnBypass::Deny, Outcome::Refused => (Action::Block, Severity::High); "refused")]
-#[test_case(OnBypass::Deny, Outcome::WouldRefuse => (Action::WouldBlock, Severity::Medium); "observing")]
-fn who_goes_round_the_proxy_is_told(on_bypass: OnBypass, outcome: Outcome) -> (Action, Severity) {
+#[test_case(OnBypass::Alert, ConnectionOutcome::Passed => (Action::Audit, Severity::Medium); "reported")]
+#[test_case(OnBypass::Deny, ConnectionOutcome::Refused => (Action::Block, Severity::High); "refused")]
+#[test_case(OnBypass::Deny, ConnectionOutcome::WouldRefuse => (Action::WouldBlock, Severity::Medium); "observing")]
+fn who_goes_round_the_proxy_is_told(on_bypass: OnBypass, outcome: ConnectionOutcome) -> (Action, Severity) {
     let mut policy = Policy::default();
     policy.network.bypass.action = on_bypass;
     policy.network.bypass.models = vec![ModelHost {
@@ -1123,7 +1128,7 @@ fn who_goes_round_the_proxy_is_told(on_bypass: OnBypass, outcome: Outcome) -> (A
             .as_ref()
             .is_some_and(|reason| reason.contains("base URL"))
     );
-    let elsewhere = world.connection_by(LIST_PROXIED, "192.0.2.6", Outcome::Passed, |_| {});
+    let elsewhere = world.connection_by(LIST_PROXIED, "192.0.2.6", ConnectionOutcome::Passed, |_| {});
     assert_eq!(elsewhere.kind.name(), "mcp_network_connection");
     (event.action, event.severity)
 }
@@ -1144,7 +1149,7 @@ fn a_session_is_known_by_its_group_its_server_and_its_root() {
     world.exec(10, 9, "mcp-server-git");
     drop(world.monitor.is_of(FIRST, SessionId::new("served")));
     let session = |pid: u32, cgroup: u64, instance: Option<InstanceId>| {
-        let event = world.connection_by(LIST_HOST, "192.0.2.5", Outcome::Passed, |connection| {
+        let event = world.connection_by(LIST_HOST, "192.0.2.5", ConnectionOutcome::Passed, |connection| {
             (connection.process, connection.cgroup, connection.instance) = (process(pid), cgroup, instance);
         });
         event.session_id.map(|session| session.as_str().to_owned())
@@ -1170,7 +1175,7 @@ fn a_session_that_comes_again_is_one_and_the_oldest_make_room() {
         );
     }
     let known = |world: &World, pid: u32| {
-        let event = world.connection_by(LIST_HOST, "192.0.2.5", Outcome::Passed, |connection| {
+        let event = world.connection_by(LIST_HOST, "192.0.2.5", ConnectionOutcome::Passed, |connection| {
             connection.process = process(pid);
         });
         event.session_id.is_some()
@@ -1924,7 +1929,7 @@ fn what_could_not_be_stopped_was_not_blocked() {
         let reason = event.reason.as_deref().unwrap_or_default();
         assert!(reason.contains("runs on (no right to kill it)"), "{reason}");
     }
-    let mut connection = world.connection(None, "192.0.2.1", Outcome::Passed);
+    let mut connection = world.connection(None, "192.0.2.1", ConnectionOutcome::Passed);
     let before = connection.clone();
     crate::runs_on(&mut connection, "no right to kill it");
     assert_eq!(connection, before, "it was not to be stopped");

@@ -2,7 +2,7 @@
 
 use mcpmon_model::{DefinitionKind, RawJson, Severity};
 
-use super::{Traffic, listings::Extent, requests::judged, tell::Teller};
+use super::{Traffic, listings::PageExtent, requests::judged, tell::Teller};
 use crate::{
     apps,
     effect::Judgement,
@@ -41,7 +41,7 @@ impl Traffic {
             }
         };
         let item = (uri, RawJson::trusted(&definition));
-        let hidden = self.page(teller, DefinitionKind::App, &[item], Extent::Part, judgement);
+        let hidden = self.page(teller, DefinitionKind::App, &[item], PageExtent::Part, judgement);
         (!hidden.is_empty()).then(|| self.objection_to_part(teller, DefinitionKind::App, uri))
     }
 }

@@ -22,7 +22,7 @@ type Item<'a> = (&'a str, RawJson<'a>);
 
 /// The extent of a page within its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum PageExtent {
     /// The page is the first of its list.
     FirstPage,
     /// The page continues the list.
@@ -60,9 +60,9 @@ impl Traffic {
             .collect();
         let mut judgement = Judgement::default();
         let extent = match (listing.is_part, listing.continued) {
-            (true, _) => Extent::Part,
-            (false, true) => Extent::LaterPage,
-            (false, false) => Extent::FirstPage,
+            (true, _) => PageExtent::Part,
+            (false, true) => PageExtent::LaterPage,
+            (false, false) => PageExtent::FirstPage,
         };
         let hidden = self.page(teller, kind, &items, extent, &mut judgement);
         // A list of skills may be incomplete: a skill that it lacks is not gone.
@@ -92,7 +92,13 @@ impl Traffic {
         let text = introduction.instructions.as_deref().map(Definition::of_text);
         let item = text.as_ref().map(|text| ("", RawJson::trusted(&text.canonical)));
         let mut judgement = Judgement::default();
-        let hidden = self.page(teller, kind, item.as_slice(), Extent::FirstPage, &mut judgement);
+        let hidden = self.page(
+            teller,
+            kind,
+            item.as_slice(),
+            PageExtent::FirstPage,
+            &mut judgement,
+        );
         self.end(teller, kind, "", false, &mut judgement);
         if !hidden.is_empty() {
             judgement.verdict = Verdict::StripInstructions;
@@ -130,7 +136,7 @@ impl Traffic {
         teller: &Teller<'_>,
         kind: DefinitionKind,
         items: &[Item<'_>],
-        extent: Extent,
+        extent: PageExtent,
         judgement: &mut Judgement,
     ) -> Vec<usize> {
         let identity = &teller.conversation.identity;
@@ -140,8 +146,10 @@ impl Traffic {
         let offer = offers.of_mut(kind);
         let session = teller.conversation.session.as_ref();
         match extent {
-            Extent::Part => offer.begin_part(),
-            Extent::FirstPage | Extent::LaterPage => offer.begin(session, extent == Extent::LaterPage),
+            PageExtent::Part => offer.begin_part(),
+            PageExtent::FirstPage | PageExtent::LaterPage => {
+                offer.begin(session, extent == PageExtent::LaterPage)
+            }
         }
         let page = Page {
             now: teller.now,
@@ -149,7 +157,7 @@ impl Traffic {
             kind,
             generation: self.generation,
             policy: &self.policy,
-            is_part: extent == Extent::Part,
+            is_part: extent == PageExtent::Part,
         };
         let sights: Vec<Sight> = items
             .iter()

@@ -14,7 +14,7 @@ use mcpmon_model::{
 use mcpmon_policy::{
     Decision, Policy, Server, ServerPolicy, Transport, network::table::Tables, rules::SpellingGlob,
 };
-use mcpmon_protocol::{decode::DecodeLimits, filter::stdio::Filter};
+use mcpmon_protocol::{decode::DecodeLimits, filter::stdio::StdioFilter};
 use test_case::test_case;
 
 use crate::{Absence, FAIL_CLOSED, Guard, GuardHost, GuardOutput, JudgementOutcome};
@@ -80,7 +80,7 @@ impl GuardHost for Host {
 /// A conversation with one server.
 struct Talk {
     guard: Guard,
-    filter: Filter,
+    filter: StdioFilter,
     host: Host,
     out: GuardOutput,
 }
@@ -100,7 +100,7 @@ impl Talk {
         let monitor = Monitor::new(Arc::new(policy), &Tables::default(), PinBook::default());
         Self {
             guard: Guard::new(conversation, monitor, |_| ID),
-            filter: Filter::new(DecodeLimits::default()),
+            filter: StdioFilter::new(DecodeLimits::default()),
             host: Host::default(),
             out: GuardOutput::default(),
         }

@@ -8,8 +8,8 @@ use tokio::time::{sleep, timeout};
 
 use super::{Bridge, lock};
 use crate::client::{
-    AnswerFault, Body, ClientMessage, ClientMessageKind, EventContent, LAST_EVENT, Reply, Resume,
-    ServerTransport, Stream, error_of, heard, is_header_mismatch, learn, of_session, on_one_line,
+    AnswerFault, Body, ClientMessage, ClientMessageKind, EventContent, LAST_EVENT, Reply, ServerTransport,
+    Stream, StreamPosition, error_of, heard, is_header_mismatch, learn, of_session, on_one_line,
 };
 
 /// The time before a stream is resumed, if the server does not name one.
@@ -152,7 +152,7 @@ impl Bridge {
         session: Option<&HeaderValue>,
         errand: &mut Errand<'_>,
     ) -> Result<(), AnswerFault> {
-        let mut resume = Resume::default();
+        let mut resume = StreamPosition::default();
         let mut in_vain = 0;
         loop {
             let mut brought = false;
@@ -194,7 +194,7 @@ impl Bridge {
     async fn resumed(
         &self,
         id: HeaderValue,
-        resume: &Resume,
+        resume: &StreamPosition,
         in_vain: &mut u32,
     ) -> Result<Stream, AnswerFault> {
         loop {

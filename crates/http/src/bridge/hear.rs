@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Bridge, ask::RETRY, lock};
-use crate::client::{AnswerFault, EventContent, LAST_EVENT, Resume, Stream, heard, of_session, on_one_line};
+use crate::client::{
+    AnswerFault, EventContent, LAST_EVENT, Stream, StreamPosition, heard, of_session, on_one_line,
+};
 
 /// Longest wait for a stream to open.
 const OPEN: Duration = Duration::from_secs(60);
@@ -28,7 +30,7 @@ impl Bridge {
     }
 
     async fn hear_out(self: Arc<Self>) {
-        let mut resume = Resume::default();
+        let mut resume = StreamPosition::default();
         let mut pause = RETRY;
         loop {
             let session = self.session();

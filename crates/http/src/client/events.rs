@@ -23,12 +23,12 @@ pub(crate) struct Stream {
     /// Bytes that were read and are not yet split into events.
     rest: Bytes,
     /// The place and time at which the stream is to be resumed.
-    resume: Resume,
+    resume: StreamPosition,
 }
 
 /// The place and time at which a broken stream is to be resumed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Resume {
+pub(crate) struct StreamPosition {
     /// The id of the latest event.
     pub(crate) id: Option<HeaderValue>,
     /// The time to wait before resuming.
@@ -51,11 +51,11 @@ impl Stream {
             events: Events::new(max_message.saturating_add(AROUND)),
             max_message,
             rest: Bytes::new(),
-            resume: Resume::default(),
+            resume: StreamPosition::default(),
         }
     }
 
-    pub(crate) const fn resume(&self) -> &Resume {
+    pub(crate) const fn resume(&self) -> &StreamPosition {
         &self.resume
     }
 

@@ -28,7 +28,7 @@ pub use self::{
     wire::ServerEndpoint,
 };
 pub(super) use self::{
-    events::{EventContent, Resume, Stream},
+    events::{EventContent, Stream, StreamPosition},
     legacy::Mailbox,
     list::{Back, learn, of_session, on_one_line, until_answered},
     outline::{

@@ -15,7 +15,7 @@ use super::{
     Caps, Crowded, NoAnswer, ServerGuard,
     hearing::{Cut, ticks},
     problem::Problem,
-    proxy::Proxy,
+    proxy::McpProxy,
     server::{Kind, Server, TooMany},
     sessions::Conversation,
 };
@@ -38,7 +38,7 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// A client's request to a server, without the body.
 #[derive(Clone)]
 pub(super) struct Call {
-    pub(super) proxy: Arc<Proxy>,
+    pub(super) proxy: Arc<McpProxy>,
     pub(super) server: Arc<Server>,
     /// The connections to the server.
     pub(super) upstream: Upstream,

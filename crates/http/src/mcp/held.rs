@@ -20,7 +20,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::{HeldCallState, call::Call, post::ClientMessage, problem::Problem, stream::Talk};
+use super::{HeldPostState, call::Call, post::ClientMessage, problem::Problem, stream::Talk};
 use crate::body::{Failure, OutgoingBody};
 
 /// The interval of checks for the answer.
@@ -130,17 +130,17 @@ impl HeldPost {
             }
             let now = call.now();
             match call.guard().held_call(now, &self.held_call) {
-                HeldCallState::Waiting => {
+                HeldPostState::Waiting => {
                     if let Some(progress) = session.progress(now, &self.held_call) {
                         tell(progress);
                     }
                 }
-                HeldCallState::Settled => {
+                HeldPostState::Settled => {
                     session.release(&self.held_call);
                     self.is_over = true;
                     return Ok(true);
                 }
-                HeldCallState::Gone => {
+                HeldPostState::Gone => {
                     session.release(&self.held_call);
                     self.is_over = true;
                     let message = "no person can be asked about the call any longer: make it again";

@@ -26,7 +26,9 @@ use mcpmon_protocol::filter::mcp_http::{
     UnlistedTools, WholeResponseHead,
 };
 
-pub(super) use self::{hearing::near_timer, held::HeldResponse, proxy::Proxy, route::route, stream::Judged};
+pub(super) use self::{
+    hearing::near_timer, held::HeldResponse, proxy::McpProxy, route::route, stream::Judged,
+};
 use super::Peer;
 
 /// A declared server that is reached over the network.
@@ -170,8 +172,8 @@ pub trait ServerGuard: fmt::Debug + Send + Sync {
     fn is_listed(&self, tool: &str) -> bool;
 
     /// Returns the state of a call that is held until a person answers. The default is for guards that hold no calls.
-    fn held_call(&self, _now: Timestamp, _held_call: &str) -> HeldCallState {
-        HeldCallState::Gone
+    fn held_call(&self, _now: Timestamp, _held_call: &str) -> HeldPostState {
+        HeldPostState::Gone
     }
 
     /// Records that the client no longer waits for the answer to a held call.
@@ -183,7 +185,7 @@ pub trait ServerGuard: fmt::Debug + Send + Sync {
 
 /// The state of a call that is held until a person answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeldCallState {
+pub enum HeldPostState {
     /// The person has not answered yet.
     Waiting,
     /// There is an answer, or none will come: the call is to be posted again.

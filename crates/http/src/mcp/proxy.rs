@@ -40,7 +40,7 @@ const MAX_NAMED: usize = 32;
 
 /// The state that all requests share.
 #[derive(Debug)]
-pub(in super::super) struct Proxy {
+pub(in super::super) struct McpProxy {
     settings: McpSettings,
     room: BodyMemory,
     pub(super) sessions: Sessions,
@@ -49,7 +49,7 @@ pub(in super::super) struct Proxy {
     stopped: watch::Receiver<bool>,
 }
 
-impl Proxy {
+impl McpProxy {
     /// A proxy without sessions. Streams that are kept open end once it is `stopped`.
     pub(in super::super) fn new(
         settings: McpSettings,

@@ -405,7 +405,8 @@ mod tests {
         chunks::BodyMemory,
         client::tests::{Site, Told},
         mcp::{
-            AskedServer, Bounds, Caps, Crowded, McpSettings, NotJudged, Proxy, Remote, ServerGuard, Servers,
+            AskedServer, Bounds, Caps, Crowded, McpProxy, McpSettings, NotJudged, Remote, ServerGuard,
+            Servers,
             call::Here,
             server::{Kind, Server},
             sessions::tests::Open,
@@ -459,7 +460,7 @@ mod tests {
         let server = Server::new(Arc::new(remote), None, &Caps::default(), 1).unwrap();
         let settings = McpSettings::new(Arc::new(Nowhere), clock::now);
         let room = BodyMemory::new(1 << 20);
-        let proxy = Arc::new(Proxy::new(settings, room.clone(), stopped));
+        let proxy = Arc::new(McpProxy::new(settings, room.clone(), stopped));
         let guard: Arc<dyn ServerGuard> = Arc::new(Open::default());
         let conversation = proxy.sessions.conversation(&server.remote.id, guard, owner);
         let conversation = conversation.unwrap();

@@ -7,7 +7,7 @@ use hickory_resolver::proto::{
     rr::{DNSClass, Name, RData, Record, RecordType},
     serialize::binary::{BinDecodable as _, BinDecoder},
 };
-use mcpmon_policy::{HostName, network::followed::Answer};
+use mcpmon_policy::{HostName, network::followed::DnsAnswer};
 
 /// Most records of an answer that are examined: more do not fit into the copied bytes.
 const MAX_RECORDS: usize = 512;
@@ -16,7 +16,7 @@ const MAX_ALIASES: usize = 16;
 
 /// Returns the addresses for the requested name in an answer of `server`, including those of its aliases. Returns
 /// `None` if the message does not answer a question for addresses, or has none.
-pub fn answer(message: &[u8], server: IpAddr) -> Option<Answer> {
+pub fn answer(message: &[u8], server: IpAddr) -> Option<DnsAnswer> {
     let mut decoder = BinDecoder::new(message);
     let header = Header::read(&mut decoder).ok()?;
     let is_answer = header.metadata.message_type == MessageType::Response
@@ -33,7 +33,7 @@ pub fn answer(message: &[u8], server: IpAddr) -> Option<Answer> {
     let records = records(&mut decoder, usize::from(header.counts.answers));
     let addresses = addresses(&query, &records);
     let name = host_name(&query.name)?;
-    (!addresses.is_empty()).then_some(Answer {
+    (!addresses.is_empty()).then_some(DnsAnswer {
         name,
         addresses,
         server,

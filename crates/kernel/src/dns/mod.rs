@@ -18,7 +18,7 @@ use aya::{
 };
 use hickory_resolver::system_conf::read_system_conf;
 use mcpmon_common::dns::{AnswerRecord, DnsCounter, MAX_NAMES, name_hash};
-use mcpmon_policy::{HostName, network::followed::Answer};
+use mcpmon_policy::{HostName, network::followed::DnsAnswer};
 use tokio::io::unix::AsyncFd;
 
 use super::{
@@ -52,7 +52,7 @@ pub struct AnswerTap {
 
 /// The reason why answers cannot be seen.
 #[derive(Debug, thiserror::Error)]
-pub enum TapError {
+pub enum DnsError {
     /// The programs cannot be used.
     #[error(transparent)]
     Sensor(#[from] SensorError),
@@ -69,7 +69,7 @@ impl AnswerTap {
     ///
     /// # Errors
     /// Returns an error if the kernel refuses them.
-    pub fn open() -> Result<Self, TapError> {
+    pub fn open() -> Result<Self, DnsError> {
         preflight::raise_memory_limit();
         let root = CgroupRoot::find().map_err(SensorError::from)?;
         let mut ebpf = EbpfLoader::new().load(OBJECT).map_err(SensorError::Load)?;
@@ -84,7 +84,7 @@ impl AnswerTap {
             links.push(link);
         }
         Ok(Self {
-            ring: awaited(ring).map_err(TapError::Wait)?,
+            ring: awaited(ring).map_err(DnsError::Wait)?,
             followed,
             counters,
             ebpf,
@@ -96,14 +96,14 @@ impl AnswerTap {
     ///
     /// # Errors
     /// Returns an error if the kernel does not accept a name.
-    pub fn follow(&mut self, names: &BTreeSet<HostName>) -> Result<(), TapError> {
+    pub fn follow(&mut self, names: &BTreeSet<HostName>) -> Result<(), DnsError> {
         let wanted: BTreeSet<u64> = names.iter().map(|name| name_hash(name.as_str())).collect();
         let known: BTreeSet<u64> = self.followed.keys().filter_map(Result::ok).collect();
         for hash in known.difference(&wanted) {
             drop(self.followed.remove(hash));
         }
         for hash in wanted.difference(&known) {
-            self.followed.insert(hash, 0, 0).map_err(TapError::Names)?;
+            self.followed.insert(hash, 0, 0).map_err(DnsError::Names)?;
         }
         Ok(())
     }
@@ -112,8 +112,8 @@ impl AnswerTap {
     ///
     /// # Errors
     /// Returns an error if waiting for the ring fails.
-    pub async fn answers(&mut self) -> Result<Vec<Answer>, TapError> {
-        let mut ready = self.ring.readable_mut().await.map_err(TapError::Wait)?;
+    pub async fn answers(&mut self) -> Result<Vec<DnsAnswer>, DnsError> {
+        let mut ready = self.ring.readable_mut().await.map_err(DnsError::Wait)?;
         let (found, is_all) = drain(ready.get_inner_mut());
         if is_all {
             ready.clear_ready();
@@ -122,7 +122,7 @@ impl AnswerTap {
     }
 
     /// Returns the answers that are in the ring, without waiting.
-    pub fn waiting(&mut self) -> Vec<Answer> {
+    pub fn waiting(&mut self) -> Vec<DnsAnswer> {
         let mut all = Vec::new();
         loop {
             let (found, is_all) = drain(self.ring.get_mut());
@@ -188,7 +188,7 @@ pub fn own_addresses() -> BTreeSet<IpAddr> {
 }
 
 /// Returns some of the answers in the ring, and whether those were all.
-fn drain(ring: &mut RingBuf<MapData>) -> (Vec<Answer>, bool) {
+fn drain(ring: &mut RingBuf<MapData>) -> (Vec<DnsAnswer>, bool) {
     let mut found = Vec::new();
     for _ in 0..BATCH {
         let Some(item) = ring.next() else {
@@ -200,7 +200,7 @@ fn drain(ring: &mut RingBuf<MapData>) -> (Vec<Answer>, bool) {
 }
 
 /// Parses a record of the ring. Returns `None` if it contains no address.
-fn read(bytes: &[u8]) -> Option<Answer> {
+fn read(bytes: &[u8]) -> Option<DnsAnswer> {
     let record: AnswerRecord = read_unaligned(bytes)?;
     let message = bytes.get(size_of::<AnswerRecord>()..)?;
     let message = message.get(..record.length.try_into().ok()?)?;

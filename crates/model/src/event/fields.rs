@@ -31,7 +31,7 @@ pub enum ServerType {
 /// Transport protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Transport {
+pub enum IpProtocol {
     /// TCP, MPTCP included.
     Tcp,
     /// UDP, UDP-Lite included.

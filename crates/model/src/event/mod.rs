@@ -22,7 +22,7 @@ use super::{
 use serial::{is_false, is_one, lossy, lossy_option, one};
 
 pub use activity::{EventActivity, EventOutcome, EventPriority};
-pub use fields::{ContainerRef, Direction, FieldChange, PinPart, ServerType, Transport};
+pub use fields::{ContainerRef, Direction, FieldChange, IpProtocol, PinPart, ServerType};
 
 /// A recorded fact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,7 +214,7 @@ event_types! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_name: Option<String>,
         direction: Direction,
-        protocol: Transport,
+        protocol: IpProtocol,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         server_type: Option<ServerType>,
         /// The address as the process gave it, if that was in another form.
@@ -235,7 +235,7 @@ event_types! {
         remote_addr: SocketAddr,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_name: Option<String>,
-        protocol: Transport,
+        protocol: IpProtocol,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         socket: Option<u64>,
         /// False if the other side never answered.
@@ -255,7 +255,7 @@ event_types! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_name: Option<String>,
         direction: Direction,
-        protocol: Transport,
+        protocol: IpProtocol,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         socket: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -24,7 +24,7 @@ pub const MAX_KEPT: Duration = Duration::from_hours(1);
 
 /// An answer of a DNS server to a process of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct DnsAnswer {
     /// The name that was asked for.
     pub name: HostName,
     /// Its addresses, each with the time for which it may be kept.
@@ -71,7 +71,7 @@ impl FollowedNames {
 
     /// Takes in an answer at `now`. Addresses in `spared` are not followed: those of the host and of its DNS servers.
     /// Returns the addresses that are new.
-    pub fn learn(&mut self, answer: &Answer, spared: &BTreeSet<IpAddr>, now: Timestamp) -> Vec<IpAddr> {
+    pub fn learn(&mut self, answer: &DnsAnswer, spared: &BTreeSet<IpAddr>, now: Timestamp) -> Vec<IpAddr> {
         let mut new = Vec::new();
         for (address, lifetime) in &answer.addresses {
             let address = address.to_canonical();
@@ -283,7 +283,7 @@ mod tests {
         ) {
             let mut followed = FollowedNames::default();
             for (name, address, lifetime, minute) in told {
-                let answer = Answer {
+                let answer = DnsAnswer {
                     name: host(&format!("n{name}.example")),
                     addresses: vec![(Ipv4Addr::from_bits(address).into(), Duration::from_secs(lifetime.into()))],
                     server: ip("192.0.2.53"),
@@ -311,9 +311,9 @@ mod tests {
             .collect()
     }
 
-    fn answer(addresses: &[(&str, u64)]) -> Answer {
+    fn answer(addresses: &[(&str, u64)]) -> DnsAnswer {
         let address = |(address, seconds): &(&str, u64)| (ip(address), Duration::from_secs(*seconds));
-        Answer {
+        DnsAnswer {
             name: host("evil.example"),
             addresses: addresses.iter().map(address).collect(),
             server: ip("192.0.2.53"),

@@ -97,7 +97,7 @@ pub(super) struct Batch {
 
 /// The outcome of a batch.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum BatchOutcome {
     Written { events: u64 },
     Dropped { events: u64, error: String },
 }
@@ -349,16 +349,16 @@ impl Queue {
     }
 
     /// Records the outcome of a batch with `count` entries, besides those that went ahead.
-    pub(super) fn settle(&self, count: usize, ahead: usize, outcome: Outcome) {
+    pub(super) fn settle(&self, count: usize, ahead: usize, outcome: BatchOutcome) {
         let mut state = self.lock();
         state.settled += count as u64;
         state.ahead_settled += ahead as u64;
         match outcome {
-            Outcome::Written { events } => {
+            BatchOutcome::Written { events } => {
                 state.written += events;
                 state.last_error = None;
             }
-            Outcome::Dropped { events, error } => {
+            BatchOutcome::Dropped { events, error } => {
                 state.lost += events;
                 // No caller waits for the outcome of entries that went ahead.
                 if count > 0 {

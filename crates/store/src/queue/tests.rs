@@ -121,7 +121,7 @@ fn what_is_told_once_more_counts_for_as_many_as_it_is() {
     assert!(queue.lock().is_due(), "a batch is full");
     let batch = queue.take().unwrap();
     assert_eq!((batch.messages.len(), batch.count), (2, 16));
-    queue.settle(batch.count, batch.ahead, Outcome::Written { events: 16 });
+    queue.settle(batch.count, batch.ahead, BatchOutcome::Written { events: 16 });
     assert_eq!((queue.status().queued, queue.flush(Duration::ZERO)), (0, Ok(())));
 }
 
@@ -253,15 +253,15 @@ fn a_flush_waits_for_what_goes_ahead_and_for_what_was_there_before() {
     assert_eq!(queue.flush(Duration::ZERO), Err(2));
     queue.lock().urgent = false;
     let first = queue.take().unwrap();
-    queue.settle(first.count, first.ahead, Outcome::Written { events: 0 });
+    queue.settle(first.count, first.ahead, BatchOutcome::Written { events: 0 });
     assert_eq!(queue.flush(Duration::ZERO), Err(1), "the event is not there yet");
     let second = queue.take().unwrap();
     // A flush does not wait for entries that come after it began.
     queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
-    queue.settle(second.count, second.ahead, Outcome::Written { events: 1 });
+    queue.settle(second.count, second.ahead, BatchOutcome::Written { events: 1 });
     assert_eq!(queue.flush(Duration::ZERO), Err(1));
     let third = queue.take().unwrap();
-    queue.settle(third.count, third.ahead, Outcome::Written { events: 0 });
+    queue.settle(third.count, third.ahead, BatchOutcome::Written { events: 0 });
     assert_eq!(queue.flush(Duration::ZERO), Ok(()));
 }
 
@@ -284,7 +284,7 @@ fn of_what_goes_ahead_a_batch_is_taken_at_a_time() {
 #[test]
 fn who_waits_for_a_batch_is_not_told_of_what_went_ahead() {
     let queue = Queue::new(100, 100, LONG);
-    let dropped = || Outcome::Dropped {
+    let dropped = || BatchOutcome::Dropped {
         events: 0,
         error: "the disk is full".to_owned(),
     };

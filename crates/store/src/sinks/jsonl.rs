@@ -15,7 +15,7 @@ use mcpmon_policy::{
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
 use super::{
-    EventFormat, EventSink, SectionFaults, SinkKeys, StoreEntry, StoredEvent, Surroundings, events, line,
+    EventFormat, EventSink, SectionFaults, SinkKeys, SinkSurroundings, StoreEntry, StoredEvent, events, line,
 };
 
 /// Most rotated files that are kept.
@@ -86,7 +86,7 @@ impl SinkKeys for JsonlKeys {
         })
     }
 
-    fn start(settings: &JsonlSettings, _: &Surroundings<'_>) -> Option<Box<dyn EventSink>> {
+    fn start(settings: &JsonlSettings, _: &SinkSurroundings<'_>) -> Option<Box<dyn EventSink>> {
         Some(Box::new(JsonLines::new(settings.clone())))
     }
 }

@@ -17,12 +17,12 @@ pub(super) trait SinkKeys: SectionKeys {
     fn check(&self, faults: &mut SectionFaults) -> Option<Self::Settings>;
 
     /// Starts the sink. Returns `None` if it cannot accept anything.
-    fn start(settings: &Self::Settings, surroundings: &Surroundings<'_>) -> Option<Box<dyn EventSink>>;
+    fn start(settings: &Self::Settings, surroundings: &SinkSurroundings<'_>) -> Option<Box<dyn EventSink>>;
 }
 
 /// The parts of the process that a sink may use.
 #[derive(Debug)]
-pub(super) struct Surroundings<'a> {
+pub(super) struct SinkSurroundings<'a> {
     /// The store of the process, if it has one.
     pub(super) origin: Option<Origin>,
     /// The metrics that count every event.

@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use self::keys::{SinkKeys, Surroundings};
+use self::keys::{SinkKeys, SinkSurroundings};
 pub(crate) use self::otlp::Origin;
 pub(super) use self::unposted::{claim as claim_unposted, claim_end, keep as keep_unposted};
 pub use self::{
@@ -76,7 +76,7 @@ macro_rules! sinks {
 
         impl SinkSettings {
             /// Starts the sinks of the table.
-            fn start(&self, surroundings: &Surroundings<'_>) -> impl Iterator<Item = Box<dyn EventSink>> {
+            fn start(&self, surroundings: &SinkSurroundings<'_>) -> impl Iterator<Item = Box<dyn EventSink>> {
                 let started = [$(self.$name.as_ref().and_then(|settings| <$keys>::start(settings, surroundings))),*];
                 started.into_iter().flatten()
             }
@@ -156,7 +156,7 @@ const LOSSES_APART: i64 = 60 * 1_000_000_000;
 impl EventSinks {
     /// Opens the sinks of a writer; `origin` is its store, if it has one.
     pub(super) fn open(settings: &SinkSettings, origin: Option<Origin>) -> Self {
-        let surroundings = Surroundings {
+        let surroundings = SinkSurroundings {
             origin,
             metrics: settings.metrics.as_ref(),
         };

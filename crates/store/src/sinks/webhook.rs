@@ -7,7 +7,7 @@ use mcpmon_policy::{section_keys, written::Level};
 
 use super::{
     super::{bodies, writer::now},
-    EventSink, SectionFaults, SinkKeys, Surroundings,
+    EventSink, SectionFaults, SinkKeys, SinkSurroundings,
     posting::{Post, PostFailure, Posting, Receiver},
     signature::{ID, SIGNATURE, SigningKey, TIMESTAMP},
 };
@@ -62,7 +62,7 @@ impl SinkKeys for WebhookKeys {
         })
     }
 
-    fn start(settings: &WebhookSettings, _: &Surroundings<'_>) -> Option<Box<dyn EventSink>> {
+    fn start(settings: &WebhookSettings, _: &SinkSurroundings<'_>) -> Option<Box<dyn EventSink>> {
         match start(settings) {
             Ok(posting) => Some(Box::new(posting)),
             Err(error) => {

@@ -18,7 +18,9 @@ use crate::app::{
     rungs,
     sandboxes::RunningSandboxes,
     selftest::{self, Component, SelfTestCheck},
-    status::{FollowedAddress, NetworkStatus, PolicyStatus, RunningServer, State, Status, StoreStatus},
+    status::{
+        EnforcementState, FollowedAddress, NetworkStatus, PolicyStatus, RunningServer, Status, StoreStatus,
+    },
 };
 use mcpmon_engine::pins::PinnedFile;
 use mcpmon_kernel::{
@@ -317,13 +319,13 @@ impl Daemon {
     /// Sets the exporter's attribute that everything works; called before the exporter gets the event about the change.
     pub(super) fn tell_effective(&self) {
         let is_effective = match self.state() {
-            State::Enforcing | State::Observing => true,
-            State::Starting | State::Degraded => false,
+            EnforcementState::Enforcing | EnforcementState::Observing => true,
+            EnforcementState::Starting | EnforcementState::Degraded => false,
         };
         self.effective.set_enforcement_effective(is_effective);
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> EnforcementState {
         let is_degraded = !self.health.degraded().is_empty();
         let is_tested = self.checked_at.is_some();
         state(
@@ -334,12 +336,12 @@ impl Daemon {
     }
 }
 
-const fn state(is_degraded: bool, is_tested: bool, enforcement: Enforcement) -> State {
+const fn state(is_degraded: bool, is_tested: bool, enforcement: Enforcement) -> EnforcementState {
     match (is_degraded, is_tested, enforcement) {
-        (true, _, _) => State::Degraded,
-        (false, false, _) => State::Starting,
-        (false, true, Enforcement::Enforce) => State::Enforcing,
-        (false, true, Enforcement::Observe) => State::Observing,
+        (true, _, _) => EnforcementState::Degraded,
+        (false, false, _) => EnforcementState::Starting,
+        (false, true, Enforcement::Enforce) => EnforcementState::Enforcing,
+        (false, true, Enforcement::Observe) => EnforcementState::Observing,
     }
 }
 
@@ -380,17 +382,17 @@ mod tests {
 
     use super::*;
 
-    #[test_case(false, false, Enforcement::Enforce => State::Starting; "before the first self-test")]
-    #[test_case(false, false, Enforcement::Observe => State::Starting; "before it, observing")]
-    #[test_case(true, false, Enforcement::Enforce => State::Degraded; "before it, and something fails already")]
-    #[test_case(false, true, Enforcement::Enforce => State::Enforcing; "it passed")]
-    #[test_case(false, true, Enforcement::Observe => State::Observing; "it passed, observing")]
-    #[test_case(true, true, Enforcement::Enforce => State::Degraded; "it failed")]
+    #[test_case(false, false, Enforcement::Enforce => EnforcementState::Starting; "before the first self-test")]
+    #[test_case(false, false, Enforcement::Observe => EnforcementState::Starting; "before it, observing")]
+    #[test_case(true, false, Enforcement::Enforce => EnforcementState::Degraded; "before it, and something fails already")]
+    #[test_case(false, true, Enforcement::Enforce => EnforcementState::Enforcing; "it passed")]
+    #[test_case(false, true, Enforcement::Observe => EnforcementState::Observing; "it passed, observing")]
+    #[test_case(true, true, Enforcement::Enforce => EnforcementState::Degraded; "it failed")]
     fn nothing_is_enforced_before_that_is_proved(
         is_degraded: bool,
         is_tested: bool,
         enforcement: Enforcement,
-    ) -> State {
+    ) -> EnforcementState {
         state(is_degraded, is_tested, enforcement)
     }
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_model::{Action, Direction, Event, EventKind, ProcessId, Transport};
+use mcpmon_model::{Action, Direction, Event, EventKind, IpProtocol, ProcessId};
 
 /// The time for which repeats are counted before they are reported.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -63,9 +63,9 @@ struct ConnectionKey {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum RepeatKind {
-    Connection(Transport, Direction),
+    Connection(IpProtocol, Direction),
     Bypass,
-    Closed(Transport, bool),
+    Closed(IpProtocol, bool),
 }
 
 #[derive(Debug)]
@@ -278,7 +278,7 @@ mod tests {
         event.kind = EventKind::ConnectionClosed {
             remote_addr: "192.0.2.1:443".parse().expect("an address"),
             remote_name: None,
-            protocol: Transport::Tcp,
+            protocol: IpProtocol::Tcp,
             socket: Some(number),
             established: true,
             duration_ms: number,

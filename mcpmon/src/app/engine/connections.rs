@@ -13,7 +13,7 @@ use std::{
 use mcpmon_common::process::ProcessEntry;
 use mcpmon_engine::{ConnectionCut, Observation, refused_by_now};
 use mcpmon_kernel::sockets::{self, Ending, OpenSocket, Protocol, SocketSurvey};
-use mcpmon_model::{ConnectionHolder, ConnectionTraffic, CutOutcome, OpenConnection, ProcessId, Transport};
+use mcpmon_model::{ConnectionHolder, ConnectionTraffic, CutOutcome, IpProtocol, OpenConnection, ProcessId};
 use mcpmon_policy::network::table::Tables;
 use mcpmon_session::clock;
 
@@ -235,8 +235,8 @@ fn open(socket: &OpenSocket, holder: impl Fn(&u32) -> ConnectionHolder) -> OpenC
         socket: socket.cookie,
         remote: socket.remote,
         transport: match socket.protocol {
-            Protocol::Tcp => Transport::Tcp,
-            Protocol::Udp => Transport::Udp,
+            Protocol::Tcp => IpProtocol::Tcp,
+            Protocol::Udp => IpProtocol::Udp,
         },
         is_answer: socket.is_answer,
         holders: socket.holders.iter().map(holder).collect(),

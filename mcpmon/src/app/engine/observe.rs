@@ -17,8 +17,8 @@ use mcpmon_kernel::{
     sockets,
 };
 use mcpmon_model::{
-    Checkpoint, ClosedConnection, Connection, ConnectionTraffic, Direction, Event, EventKind, Exec, Exit,
-    FileId, Fork, InstanceId, Outcome, ProcessId, Timestamp, Transport,
+    Checkpoint, ClosedConnection, Connection, ConnectionOutcome, ConnectionTraffic, Direction, Event,
+    EventKind, Exec, Exit, FileId, Fork, InstanceId, IpProtocol, ProcessId, Timestamp,
 };
 use mcpmon_pins::Process;
 use mcpmon_session::clock;
@@ -206,9 +206,9 @@ impl Core {
                 Hook::Packet => Checkpoint::Packet,
             },
             outcome: match connect.action {
-                Action::Allow => Outcome::Passed,
-                Action::Deny => Outcome::Refused,
-                Action::WouldDeny => Outcome::WouldRefuse,
+                Action::Allow => ConnectionOutcome::Passed,
+                Action::Deny => ConnectionOutcome::Refused,
+                Action::WouldDeny => ConnectionOutcome::WouldRefuse,
             },
         };
         let judgement = self.monitor.observe(now, Observation::Connection(&connection));
@@ -456,11 +456,11 @@ const fn file_id(key: &FileKey) -> FileId {
 }
 
 /// Maps `IPPROTO_*` of a socket. MPTCP reports itself as TCP or 262, which does not fit a byte.
-const fn transport(protocol: u8) -> Transport {
+const fn transport(protocol: u8) -> IpProtocol {
     match protocol {
-        6 => Transport::Tcp,
-        17 | 136 => Transport::Udp,
-        _ => Transport::Other,
+        6 => IpProtocol::Tcp,
+        17 | 136 => IpProtocol::Udp,
+        _ => IpProtocol::Other,
     }
 }
 

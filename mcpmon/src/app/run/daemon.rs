@@ -37,7 +37,7 @@ pub(in crate::app) enum DaemonAvailability {
 
 /// The reason why the daemon could not be used.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::app) enum DaemonError {
+pub(in crate::app) enum DaemonUseError {
     /// No daemon listens.
     #[error("no daemon is listening")]
     NotRunning,
@@ -53,28 +53,28 @@ pub(in crate::app) enum DaemonError {
 }
 
 /// Introduces this process to the daemon at `path`.
-pub(in crate::app) fn introduce(path: &Path, hello: &RunHello) -> Result<DaemonAvailability, DaemonError> {
+pub(in crate::app) fn introduce(path: &Path, hello: &RunHello) -> Result<DaemonAvailability, DaemonUseError> {
     let stream = UnixStream::connect(path).map_err(|error| {
         if error.kind() == io::ErrorKind::PermissionDenied {
-            return DaemonError::Denied(path.to_owned());
+            return DaemonUseError::Denied(path.to_owned());
         }
         let is_nobody = matches!(
             error.kind(),
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
         );
         match is_nobody {
-            true => DaemonError::NotRunning,
-            false => DaemonError::Broken(error),
+            true => DaemonUseError::NotRunning,
+            false => DaemonUseError::Broken(error),
         }
     })?;
     let hello = DaemonRequest::Run { hello: hello.clone() };
-    let heard = converse(&stream, &hello).map_err(DaemonError::Broken)?;
+    let heard = converse(&stream, &hello).map_err(DaemonUseError::Broken)?;
     match heard {
         RunHear::Session(reach) => Ok(DaemonAvailability::Behind(stream, reach)),
         RunHear::Known(_) => Ok(DaemonAvailability::Known(stream)),
         RunHear::NoProxy(cause) => Ok(DaemonAvailability::NoProxy(cause)),
-        RunHear::Error(cause) => Err(DaemonError::Refused(cause)),
-        RunHear::Challenge(_) => Err(DaemonError::Broken(io::ErrorKind::InvalidData.into())),
+        RunHear::Error(cause) => Err(DaemonUseError::Refused(cause)),
+        RunHear::Challenge(_) => Err(DaemonUseError::Broken(io::ErrorKind::InvalidData.into())),
     }
 }
 
@@ -138,8 +138,8 @@ pub(super) async fn stay(path: PathBuf, mut hello: RunHello, reach: Option<Reach
                 told.once(&format!("the daemon's LLM proxy is not there: {cause}"))
             }
             (Ok(DaemonAvailability::Known(_) | DaemonAvailability::Behind(..)), _) => return,
-            (Err(DaemonError::NotRunning), _) => {}
-            (Err(error @ (DaemonError::Denied(_) | DaemonError::Refused(_))), _) => {
+            (Err(DaemonUseError::NotRunning), _) => {}
+            (Err(error @ (DaemonUseError::Denied(_) | DaemonUseError::Refused(_))), _) => {
                 told.once(&format!(
                     "{error}: what goes round the LLM proxy is neither reported nor refused"
                 ));

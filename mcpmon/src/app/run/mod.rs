@@ -29,7 +29,7 @@ pub use mcpmon_detect::session::is_name as is_session_name;
 pub(crate) use self::cgroup::GROUP_PREFIX;
 use self::{
     cgroup::OwnGroup,
-    daemon::{DaemonAvailability, DaemonError, Keep},
+    daemon::{DaemonAvailability, DaemonUseError, Keep},
     environment::{AgentStart, ModelRoutes, NamedProviders},
     gateways::{AgentCircumstances, Gateway},
     shims::Shims,
@@ -245,7 +245,7 @@ fn behind(
                 "the daemon's LLM proxy is not used: {cause}; the agent has one of its own, which knows only what wrappers without a daemon saw"
             );
         }
-        Ok(DaemonAvailability::Known(_)) | Err(DaemonError::NotRunning) => {}
+        Ok(DaemonAvailability::Known(_)) | Err(DaemonUseError::NotRunning) => {}
         Err(error) => tracing::warn!(
             "{error}; the agent has an LLM proxy of its own, and what goes round it is neither reported nor refused"
         ),

@@ -10,7 +10,7 @@ use super::*;
 use crate::app::{
     control,
     inbox::inbox,
-    run::daemon::{DaemonAvailability, DaemonError, introduce},
+    run::daemon::{DaemonAvailability, DaemonUseError, introduce},
 };
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -100,7 +100,7 @@ impl Host {
         }
     }
 
-    fn introduce(&self, hello: &RunHello) -> Result<DaemonAvailability, DaemonError> {
+    fn introduce(&self, hello: &RunHello) -> Result<DaemonAvailability, DaemonUseError> {
         introduce(&self.directory.path().join("daemon.sock"), hello)
     }
 
@@ -171,7 +171,7 @@ fn a_token_comes_back_to_its_session_alone() {
     );
     for (token, name) in [(token, "another"), ("../x", "review")] {
         let refused = host.introduce(&with(token, name)).expect_err("refused");
-        assert!(matches!(refused, DaemonError::Refused(_)), "{refused}");
+        assert!(matches!(refused, DaemonUseError::Refused(_)), "{refused}");
     }
     drop(second);
     until(|| host.tokens.session(token).is_none());
@@ -197,7 +197,7 @@ fn without_a_proxy_the_agent_is_known() {
     assert_eq!(host.roots(), [agent]);
     let other = host.introduce(&of(own()));
     assert!(
-        matches!(other, Err(DaemonError::Refused(_))),
+        matches!(other, Err(DaemonUseError::Refused(_))),
         "no child: {other:?}"
     );
     child.kill().expect("it is ours");
@@ -244,7 +244,7 @@ fn a_user_has_so_many_sessions_however_many_come_at_once() {
         .count();
     let refused = found
         .iter()
-        .filter(|found| matches!(found, Err(DaemonError::Refused(cause)) if cause.contains("too many")));
+        .filter(|found| matches!(found, Err(DaemonUseError::Refused(cause)) if cause.contains("too many")));
     assert_eq!((taken_in, refused.count()), (MAX_OF_USER, beyond), "{found:?}");
     drop(found);
     until(|| host.runs.status().is_empty());

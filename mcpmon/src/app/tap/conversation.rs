@@ -13,7 +13,7 @@ use mcpmon_model::{
     Side, Timestamp,
 };
 use mcpmon_policy::{Mode, Policy};
-use mcpmon_protocol::{decode::DecodeLimits, filter::stdio::Filter};
+use mcpmon_protocol::{decode::DecodeLimits, filter::stdio::StdioFilter};
 use mcpmon_session::{HostedParts, Policies, Session};
 
 use super::stream::{Continuity, LineLimits, TapLines};
@@ -74,7 +74,7 @@ pub(super) struct TapLosses {
 #[derive(Debug)]
 struct JudgedConversation {
     session: Session,
-    filter: Filter,
+    filter: StdioFilter,
     out: GuardOutput,
     /// The policy that the observing one was made from.
     source: Arc<LoadedConfiguration>,
@@ -287,7 +287,7 @@ impl JudgedConversation {
         }
         Ok(Self {
             session,
-            filter: Filter::new(limits(&source.policy)),
+            filter: StdioFilter::new(limits(&source.policy)),
             out: GuardOutput::default(),
             source,
         })

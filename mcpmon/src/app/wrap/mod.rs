@@ -31,7 +31,7 @@ use mcpmon_pins::{Hasher, PLACE_VARIABLES, Root};
 use mcpmon_policy::{EnvironmentRules, Limits, Policy, SandboxMode, VariableVerdict, variable_names};
 use mcpmon_protocol::{
     decode,
-    filter::stdio::{Filter, OwnLists},
+    filter::stdio::{OwnLists, StdioFilter},
 };
 use mcpmon_session::{ComparisonOutcome, LaunchEnd, Session, clock, files::places_of};
 use mcpmon_stdio::{
@@ -209,7 +209,7 @@ fn relay(
     for event in told.into_iter().chain(lonely) {
         judge.tell(event);
     }
-    let mut filter = Filter::new(limits(judge.policy().limits));
+    let mut filter = StdioFilter::new(limits(judge.policy().limits));
     if options.remote.is_some() {
         filter = filter.asking_itself(own_lists());
     }

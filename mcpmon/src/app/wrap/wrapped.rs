@@ -2,7 +2,7 @@
 
 use mcpmon_guard::GuardOutput;
 use mcpmon_model::{Denial, ServerId, Timestamp};
-use mcpmon_protocol::filter::stdio::Filter;
+use mcpmon_protocol::filter::stdio::StdioFilter;
 use mcpmon_session::{LaunchEnd, Session, StartedServer, clock};
 use mcpmon_stdio::{ClientSide, Relay, RelayEvent, RelayOutcome};
 use mcpmon_store::RecorderStatus;
@@ -31,7 +31,7 @@ impl WrappedServer {
     pub(super) fn relay(
         &mut self,
         mut relay: Relay<FilesChecked>,
-        filter: &mut Filter,
+        filter: &mut StdioFilter,
     ) -> Result<ConversationEnd, WrapError> {
         let mut out = GuardOutput::default();
         loop {

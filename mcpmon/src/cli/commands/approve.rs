@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{
     callback::Listen,
-    held_calls::{self, Extent},
+    held_calls::{self, AllowanceExtent},
 };
 use crate::{
     app::{
@@ -93,7 +93,7 @@ pub(in crate::cli) struct Allow {
     #[command(flatten)]
     one: One,
     #[command(flatten)]
-    extent: Extent,
+    extent: AllowanceExtent,
 }
 
 pub(super) const TABLE: Table = Table::new(&[

@@ -270,7 +270,7 @@ const fn direction_name(direction: Direction) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_model::Transport;
+    use mcpmon_model::IpProtocol;
     use mcpmon_store::sample;
 
     use super::*;
@@ -322,7 +322,7 @@ mod tests {
             event.kind = EventKind::ConnectionClosed {
                 remote_addr: "192.0.2.1:443".parse().expect("an address"),
                 remote_name: None,
-                protocol: Transport::Tcp,
+                protocol: IpProtocol::Tcp,
                 socket: Some(socket),
                 established,
                 duration_ms: 1500,

@@ -18,7 +18,7 @@ use crate::{
 
 /// For how long a held call is allowed.
 #[derive(Clone, Copy, Debug, Args)]
-pub(super) struct Extent {
+pub(super) struct AllowanceExtent {
     /// A held call: this very call (the default)
     #[arg(long, conflicts_with_all = ["session", "rule"])]
     once: bool,
@@ -30,7 +30,7 @@ pub(super) struct Extent {
     rule: bool,
 }
 
-impl Extent {
+impl AllowanceExtent {
     pub(super) const fn is_given(self) -> bool {
         self.once || self.session || self.rule
     }
@@ -58,7 +58,7 @@ fn digits(id: &str) -> Result<&str, CliError> {
 
 pub(super) fn allow(
     id: &str,
-    extent: Extent,
+    extent: AllowanceExtent,
     socket: &Socket,
     now: Timestamp,
     output: &mut Output<'_>,

@@ -20,10 +20,10 @@ const MAX_RUNNING: u32 = 1_000;
 
 /// The running servers, by id.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RunningServers(BTreeMap<String, RunningServer>);
+pub(super) struct RunningServers(BTreeMap<String, RunningDetails>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct RunningServer {
+struct RunningDetails {
     usage: Usage,
     is_wrapped: bool,
     orphaned_since: Option<Timestamp>,
@@ -67,7 +67,7 @@ impl RunningServers {
     }
 
     fn new(starts: &[RunningStart], processes: &Processes, sandboxes: &RunningSandboxes) -> Self {
-        let mut running: BTreeMap<String, RunningServer> = BTreeMap::new();
+        let mut running: BTreeMap<String, RunningDetails> = BTreeMap::new();
         for RunningStart {
             started: start,
             orphaned,
@@ -92,7 +92,7 @@ impl RunningServers {
                     running.orphaned_since = earlier(running.orphaned_since, orphaned_since);
                     running.sandbox = weaker(running.sandbox.take(), sandbox.clone());
                 })
-                .or_insert(RunningServer {
+                .or_insert(RunningDetails {
                     usage,
                     is_wrapped,
                     orphaned_since,

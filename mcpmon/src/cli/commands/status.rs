@@ -10,7 +10,7 @@ use crate::{
     app::{
         control::{DaemonAnswer, DaemonRequest},
         selftest::CheckOutcome,
-        status::{BundleStatus, CodeSession, Coverage, State, Status},
+        status::{BundleStatus, CodeSession, Coverage, EnforcementState, Status},
     },
     cli::{
         CliError, ErrorKind, Output,
@@ -58,9 +58,9 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
     }
     output.flush()?;
     match status.state {
-        State::Enforcing | State::Observing => Ok(()),
-        State::Starting => Err(starting()),
-        State::Degraded => Err(degraded(&status)),
+        EnforcementState::Enforcing | EnforcementState::Observing => Ok(()),
+        EnforcementState::Starting => Err(starting()),
+        EnforcementState::Degraded => Err(degraded(&status)),
     }
 }
 
@@ -434,7 +434,7 @@ mod tests {
             version: "0.1.0".to_owned(),
             pid: 7,
             uptime: 90,
-            state: State::Degraded,
+            state: EnforcementState::Degraded,
             degraded: [("network gate".to_owned(), "TCP over IPv4: let through".to_owned())].into(),
             policy: PolicyStatus {
                 sources: vec!["/etc/mcpmon/mcpmon.yaml".to_owned()],

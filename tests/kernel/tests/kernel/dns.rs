@@ -11,7 +11,7 @@ use aya::sys::{Stats, enable_stats};
 use mcpmon_common::dns::{DnsCounter, MAX_ANSWER};
 use mcpmon_kernel::dns::AnswerTap;
 use mcpmon_kernel_tests::{child::Child, lab::Lab, netns::Space};
-use mcpmon_policy::{HostName, network::followed::Answer};
+use mcpmon_policy::{HostName, network::followed::DnsAnswer};
 
 const DNS: u16 = 53;
 /// The followed name.
@@ -213,7 +213,7 @@ pub(crate) fn cost(lab: &mut Lab) -> Result<()> {
 
 /// Runs `work` in a separate network. Returns the answers that the tap saw, and its counters: questions, answers handed
 /// over, answers lost.
-fn tapped(work: impl FnOnce() -> Result<()>) -> Result<(Vec<Answer>, [u64; 3])> {
+fn tapped(work: impl FnOnce() -> Result<()>) -> Result<(Vec<DnsAnswer>, [u64; 3])> {
     in_runtime(|| {
         let mut tap = AnswerTap::open()?;
         tap.follow(&parsed(&[NAME])?)?;
@@ -277,7 +277,7 @@ fn received(client: &UdpSocket) -> Result<()> {
     client.recv(&mut [0; 9000]).context("no answer came").map(drop)
 }
 
-fn told(answer: &Answer) -> Vec<IpAddr> {
+fn told(answer: &DnsAnswer) -> Vec<IpAddr> {
     answer.addresses.iter().map(|(address, _)| *address).collect()
 }
 

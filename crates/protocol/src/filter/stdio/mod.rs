@@ -27,7 +27,7 @@ use crate::{
 
 /// Both directions of one conversation.
 #[derive(Debug)]
-pub struct Filter {
+pub struct StdioFilter {
     client: Lines,
     server: Lines,
     reader: TextReader,
@@ -36,7 +36,7 @@ pub struct Filter {
     lists: Option<OwnListRequests>,
 }
 
-impl Filter {
+impl StdioFilter {
     /// Returns a filter for a new conversation.
     pub fn new(limits: DecodeLimits) -> Self {
         Self {

@@ -26,7 +26,7 @@ use self::{
     exporter::Exporter,
     sender::{Sender, SenderError},
 };
-use super::{EventSink, SectionFaults, SinkKeys, StoreEntry, Surroundings, events};
+use super::{EventSink, SectionFaults, SinkKeys, SinkSurroundings, StoreEntry, events};
 use crate::metrics::Metrics;
 
 /// The longest time for the last events when the process ends.
@@ -133,7 +133,7 @@ impl SinkKeys for OtlpKeys {
         })
     }
 
-    fn start(settings: &OtlpSettings, surroundings: &Surroundings<'_>) -> Option<Box<dyn EventSink>> {
+    fn start(settings: &OtlpSettings, surroundings: &SinkSurroundings<'_>) -> Option<Box<dyn EventSink>> {
         let origin = surroundings.origin.clone()?;
         let sink = Otlp::start(settings, surroundings.metrics.cloned(), origin);
         Some(Box::new(sink))

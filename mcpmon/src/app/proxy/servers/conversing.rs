@@ -10,8 +10,8 @@ use std::{
 };
 
 use mcpmon_config::LoadedConfiguration;
-use mcpmon_guard::HttpGuard;
-use mcpmon_http::mcp::{HeldCallState, NoAnswer, ServerGuard};
+use mcpmon_guard::{HeldCallState, HttpGuard};
+use mcpmon_http::mcp::{HeldPostState, NoAnswer, ServerGuard};
 use mcpmon_model::{Denial, Event, EventKind, Incident, Layer, ListKind, Severity, Timestamp};
 use mcpmon_protocol::filter::mcp_http::{
     HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ReadState, ResponseFault, UnlistedTools,
@@ -246,12 +246,12 @@ impl ServerGuard for ServerConversation {
         self.with(now, 0, |inner| inner.judge.is_listed(tool))
     }
 
-    fn held_call(&self, now: Timestamp, held_call: &str) -> HeldCallState {
+    fn held_call(&self, now: Timestamp, held_call: &str) -> HeldPostState {
         let state = self.with(now, 0, |inner| inner.judge.held_call(now, held_call));
         match state {
-            mcpmon_guard::HeldCallState::Waiting => HeldCallState::Waiting,
-            mcpmon_guard::HeldCallState::Settled => HeldCallState::Settled,
-            mcpmon_guard::HeldCallState::Gone => HeldCallState::Gone,
+            HeldCallState::Waiting => HeldPostState::Waiting,
+            HeldCallState::Settled => HeldPostState::Settled,
+            HeldCallState::Gone => HeldPostState::Gone,
         }
     }
 

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use mcpmon_config::{ImportedPolicy, ImportedTool, Note, NoteKind, Sources, Trust};
 use serde_json::json;
 
-use super::Outcome;
+use super::PolicyOutcome;
 use crate::cli::text;
 
 /// The file to convert.
@@ -43,7 +43,7 @@ pub(super) fn import(
     args: &ImportArgs,
     out: &mut impl Write,
     err: &mut impl Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<PolicyOutcome> {
     let from = match args.from {
         From::Agentsh => ImportedTool::Agentsh,
         From::Agentshield => ImportedTool::Agentshield,
@@ -60,7 +60,7 @@ pub(super) fn import(
                 )?,
                 false => writeln!(err, "{message}\n")?,
             }
-            return Ok(Outcome::Invalid);
+            return Ok(PolicyOutcome::Invalid);
         }
     };
     if let Some(path) = &args.output {
@@ -76,7 +76,7 @@ pub(super) fn import(
             writeln!(err, "{}", text::escape(&line(&args.file, note)))?;
         }
     }
-    Ok(Outcome::Valid)
+    Ok(PolicyOutcome::Valid)
 }
 
 fn convert(from: ImportedTool, path: &Path) -> anyhow::Result<ImportedPolicy> {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     /// Returns the outcome, standard output and standard error of an import of `text`; `DIR` stands for its directory.
-    fn run(text: &str, output: Option<&str>, json: bool) -> (anyhow::Result<Outcome>, String, String) {
+    fn run(text: &str, output: Option<&str>, json: bool) -> (anyhow::Result<PolicyOutcome>, String, String) {
         let directory = tempfile::tempdir().expect("directory");
         let file = directory.path().join("old.yaml");
         std::fs::write(&file, text).expect("written");
@@ -169,7 +169,7 @@ mod tests {
     fn the_policy_goes_to_the_output_and_notes_to_standard_error() {
         for output in [None, Some("new.yaml")] {
             let (outcome, out, err) = run(OLD, output, false);
-            assert_eq!(outcome.expect("converted"), Outcome::Valid);
+            assert_eq!(outcome.expect("converted"), PolicyOutcome::Valid);
             assert!(
                 out.ends_with("version: 1\n\nmcp:\n  enforce_policy: true\n"),
                 "{out}"
@@ -209,7 +209,7 @@ mod tests {
         assert!(err.contains("did you mean `--from agentshield`?"), "{err}");
         // A key that belongs to neither tool is reported.
         let (outcome, _, err) = run("elephants: 1\n", None, false);
-        assert_eq!(outcome.expect("converted"), Outcome::Valid);
+        assert_eq!(outcome.expect("converted"), PolicyOutcome::Valid);
         assert!(err.contains("elephants: not carried over"), "{err}");
     }
 

@@ -55,14 +55,14 @@ pub(in crate::cli) struct CheckArgs {
 
 /// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Outcome {
+pub(in crate::cli) enum PolicyOutcome {
     /// All of it can be used.
     Valid,
     /// There is a mistake.
     Invalid,
 }
 
-impl Outcome {
+impl PolicyOutcome {
     /// Returns the exit status for it.
     pub(in crate::cli) const fn exit_code(self) -> u8 {
         match self {
@@ -83,17 +83,17 @@ pub(in crate::cli) fn run(
     trust: Trust,
     out: &mut impl Write,
     err: &mut impl Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<PolicyOutcome> {
     match &args.command {
         PolicyCommand::Check(args) => check(args, search, trust, out, err),
         PolicyCommand::Import(args) => import::import(args, out, err),
         // These commands read a store, and are run with the streams of other commands.
         PolicyCommand::Accept(_) | PolicyCommand::Explain(_) | PolicyCommand::Generate(_) => {
-            Ok(Outcome::Valid)
+            Ok(PolicyOutcome::Valid)
         }
         PolicyCommand::Schema => {
             out.write_all(mcpmon_config::schema().as_bytes())?;
-            Ok(Outcome::Valid)
+            Ok(PolicyOutcome::Valid)
         }
     }
 }
@@ -114,7 +114,7 @@ fn check(
     trust: Trust,
     out: &mut impl Write,
     err: &mut impl Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<PolicyOutcome> {
     let is_own = args.files.is_empty() && matches!(search.read_own(trust), Ok(Some(_)));
     let results: Vec<_> = if args.files.is_empty() {
         vec![("the configuration".to_owned(), mcpmon_config::load(search, trust))]
@@ -127,10 +127,10 @@ fn check(
         };
         args.files.iter().map(check_one).collect()
     };
-    let mut outcome = Outcome::Valid;
+    let mut outcome = PolicyOutcome::Valid;
     for (name, result) in results {
         if result.is_err() {
-            outcome = Outcome::Invalid;
+            outcome = PolicyOutcome::Invalid;
         }
         match (result, args.json) {
             (result, true) => writeln!(out, "{}", as_json(&name, result))?,
@@ -216,7 +216,7 @@ mod tests {
 
     /// Returns the outcome, standard output and standard error of `mcpmon policy WORDS`, in a directory with two files
     /// and on a host without configuration.
-    fn policy(words: &[&str]) -> (Outcome, String, String) {
+    fn policy(words: &[&str]) -> (PolicyOutcome, String, String) {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let file = |name: &str, text: &str| {
             let path = directory.path().join(name);
@@ -329,7 +329,7 @@ mcp:
     #[test]
     fn json_is_one_object_a_file() {
         let (outcome, out, err) = policy(&["check", "--json", "good.yaml", "bad.yaml", "missing.yaml"]);
-        assert_eq!((outcome, err.as_str()), (Outcome::Invalid, ""));
+        assert_eq!((outcome, err.as_str()), (PolicyOutcome::Invalid, ""));
         assert_snapshot!(out, @r#"
     {"ok":true,"file":"DIR/good.yaml","sources":["DIR/good.yaml"],"hash":"sha256:8161ecab674ae4ad6c7afd87255d5bbcc9f1e816226edba7062ea0d9727ab6d9","servers":1,"rules":0,"listed":0,"suppressions":0,"network_rules":0,"not_in_force":["mcp.registry.persistent"]}
     {"ok":false,"file":"DIR/bad.yaml","errors":[{"file":"DIR/bad.yaml","line":1,"column":7,"key":"mode","message":"unknown value `loud`: expected `enforce` or `observe`"}]}
@@ -340,7 +340,7 @@ mcp:
     #[test]
     fn the_schema_is_json() {
         let (outcome, out, _) = policy(&["schema"]);
-        assert_eq!(outcome, Outcome::Valid);
+        assert_eq!(outcome, PolicyOutcome::Valid);
         let schema: serde_json::Value = serde_json::from_str(&out).expect("JSON");
         assert_eq!(schema["title"], "Config");
     }

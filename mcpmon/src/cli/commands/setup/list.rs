@@ -1,6 +1,6 @@
 //! `mcpmon setup --list`: the clients, their files and the state of the servers in them.
 
-use mcpmon_clients::{Client, Direction, FileReport, Outcome, PlannedServer, Roots, SetupEffect};
+use mcpmon_clients::{Client, FileReport, PlanOutcome, PlannedServer, Roots, SetupDirection, SetupEffect};
 use serde_json::{Map, Value, json};
 
 use super::{Options, chosen, projects, servers::told, state};
@@ -30,7 +30,7 @@ pub(super) fn run(
         projects: projects(&options.projects)?,
         user,
         roots,
-        direction: Direction::Unwrap,
+        direction: SetupDirection::Unwrap,
         effect: SetupEffect::Preview,
         confirmed: None,
     };
@@ -73,7 +73,7 @@ fn client_rows(client: &Client, reports: Vec<&FileReport>) -> Vec<Row> {
             None if report
                 .servers
                 .iter()
-                .any(|server| server.outcome == Outcome::Bare) =>
+                .any(|server| server.outcome == PlanOutcome::Bare) =>
             {
                 row(Tone::Notable, path, states(report))
             }
@@ -102,13 +102,13 @@ fn states(report: &FileReport) -> String {
 }
 
 /// Returns the state of a server, from what unwrapping it would do.
-const fn server_state(outcome: Outcome) -> &'static str {
+const fn server_state(outcome: PlanOutcome) -> &'static str {
     match outcome {
-        Outcome::Unwrap | Outcome::Wrap | Outcome::Update | Outcome::Wrapped => "wrapped",
-        Outcome::ByHand => "wrapped by hand",
-        Outcome::Bare => "not wrapped",
-        Outcome::Remote => "remote",
-        Outcome::Unclear(_) => "unclear",
+        PlanOutcome::Unwrap | PlanOutcome::Wrap | PlanOutcome::Update | PlanOutcome::Wrapped => "wrapped",
+        PlanOutcome::ByHand => "wrapped by hand",
+        PlanOutcome::Bare => "not wrapped",
+        PlanOutcome::Remote => "remote",
+        PlanOutcome::Unclear(_) => "unclear",
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
             clients: CLIENTS.iter().collect(),
             projects: Vec::new(),
             user: nix::unistd::geteuid().as_raw(),
-            direction: Direction::Unwrap,
+            direction: SetupDirection::Unwrap,
             effect: SetupEffect::Preview,
             confirmed: None,
         };

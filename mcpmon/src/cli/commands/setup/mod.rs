@@ -14,8 +14,8 @@ use std::{
 
 use clap::{Args, builder::PossibleValuesParser};
 use mcpmon_clients::{
-    CLIENTS, Client, Direction, FileError, FileReport, FileTrouble, Roots, SettingKind, SettingReport,
-    SettingWish, SetupEffect, shown_digests,
+    CLIENTS, Client, FileError, FileReport, FileTrouble, Roots, SettingKind, SettingReport, SettingWish,
+    SetupDirection, SetupEffect, shown_digests,
 };
 use mcpmon_config::{LocalConfig, Search, Trust};
 use mcpmon_policy::Mode;
@@ -90,9 +90,9 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
         return list::run(options, roots, user, output);
     }
     let direction = match options.disable {
-        true => Direction::Unwrap,
-        false if options.remote => Direction::WrapAll(program(output)?),
-        false => Direction::Wrap(program(output)?),
+        true => SetupDirection::Unwrap,
+        false if options.remote => SetupDirection::WrapAll(program(output)?),
+        false => SetupDirection::Wrap(program(output)?),
     };
     let wish = wish(options, &direction, output)?;
     let is_asked = !options.dry_run && !options.yes && output.form == Form::Table && confirm::is_possible();
@@ -148,12 +148,12 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
 /// Returns the wanted change of other settings than servers; `None` if the options ask for none.
 fn wish(
     options: &Options,
-    direction: &Direction,
+    direction: &SetupDirection,
     output: &mut Output<'_>,
 ) -> Result<Option<SettingWish>, CliError> {
     let program = match direction {
-        Direction::Wrap(program) | Direction::WrapAll(program) => program,
-        Direction::Unwrap => {
+        SetupDirection::Wrap(program) | SetupDirection::WrapAll(program) => program,
+        SetupDirection::Unwrap => {
             let named = [
                 (options.hooks, SettingKind::Hook),
                 (options.llm, SettingKind::Model),
@@ -229,18 +229,20 @@ impl SetupRun<'_> {
     fn perform(&self) -> Result<SetupReport, CliError> {
         let effect = self.setup.effect;
         let policy = match self.setup.direction {
-            Direction::Wrap(_) | Direction::WrapAll(_) => Some(policy(self.globals, self.wanted, effect)?),
-            Direction::Unwrap => None,
+            SetupDirection::Wrap(_) | SetupDirection::WrapAll(_) => {
+                Some(policy(self.globals, self.wanted, effect)?)
+            }
+            SetupDirection::Unwrap => None,
         };
         // The last change is undone first, so that each step finds the file as it left it.
         let (files, settings) = match self.setup.direction {
-            Direction::Wrap(_) | Direction::WrapAll(_) => {
+            SetupDirection::Wrap(_) | SetupDirection::WrapAll(_) => {
                 let files = self.perform_servers(&[])?;
                 let written: Vec<_> = files.iter().map(|file| (&file.path, &file.written)).collect();
                 let settings = self.perform_settings(&written)?;
                 (files, settings)
             }
-            Direction::Unwrap => {
+            SetupDirection::Unwrap => {
                 let settings = self.perform_settings(&[])?;
                 let written: Vec<_> = settings.iter().map(|file| (&file.path, &file.written)).collect();
                 let files = self.perform_servers(&written)?;

@@ -1,6 +1,6 @@
 //! The servers of one file, for a person or a script.
 
-use mcpmon_clients::{FileReport, FileTrouble, Outcome, PlannedServer, SetupEffect};
+use mcpmon_clients::{FileReport, FileTrouble, PlanOutcome, PlannedServer, SetupEffect};
 use mcpmon_detect::mask::{mask_arguments, mask_text};
 use serde_json::{Map, Value, json};
 
@@ -97,24 +97,30 @@ pub(super) fn objects(report: &FileReport, effect: SetupEffect) -> Vec<Map<Strin
     objects
 }
 
-const fn action(outcome: Outcome) -> &'static str {
+const fn action(outcome: PlanOutcome) -> &'static str {
     match outcome {
-        Outcome::Wrap => "wrap",
-        Outcome::Update => "update",
-        Outcome::Unwrap => "unwrap",
-        Outcome::Wrapped | Outcome::ByHand | Outcome::Bare | Outcome::Remote | Outcome::Unclear(_) => "none",
+        PlanOutcome::Wrap => "wrap",
+        PlanOutcome::Update => "update",
+        PlanOutcome::Unwrap => "unwrap",
+        PlanOutcome::Wrapped
+        | PlanOutcome::ByHand
+        | PlanOutcome::Bare
+        | PlanOutcome::Remote
+        | PlanOutcome::Unclear(_) => "none",
     }
 }
 
 /// Returns the reason why a server is left alone.
-const fn reason(outcome: Outcome) -> Option<&'static str> {
+const fn reason(outcome: PlanOutcome) -> Option<&'static str> {
     match outcome {
-        Outcome::Wrap | Outcome::Update | Outcome::Unwrap => None,
-        Outcome::Wrapped => Some("wrapped already"),
-        Outcome::ByHand => Some("wrapped by hand, and left alone"),
-        Outcome::Bare => Some("not wrapped"),
-        Outcome::Remote => Some("not wrapped: it is remote; `mcpmon setup --remote` lets mcpmon speak to it"),
-        Outcome::Unclear(reason) => Some(reason),
+        PlanOutcome::Wrap | PlanOutcome::Update | PlanOutcome::Unwrap => None,
+        PlanOutcome::Wrapped => Some("wrapped already"),
+        PlanOutcome::ByHand => Some("wrapped by hand, and left alone"),
+        PlanOutcome::Bare => Some("not wrapped"),
+        PlanOutcome::Remote => {
+            Some("not wrapped: it is remote; `mcpmon setup --remote` lets mcpmon speak to it")
+        }
+        PlanOutcome::Unclear(reason) => Some(reason),
     }
 }
 
@@ -136,7 +142,7 @@ pub(super) fn notes(report: &FileReport, effect: SetupEffect) -> Vec<String> {
         sum(&report.servers, effect)
     )];
     for server in &report.servers {
-        if let (Outcome::ByHand | Outcome::Remote | Outcome::Unclear(_), Some(reason)) =
+        if let (PlanOutcome::ByHand | PlanOutcome::Remote | PlanOutcome::Unclear(_), Some(reason)) =
             (server.outcome, reason(server.outcome))
         {
             notes.push(format!("  {}: {reason}", server.path.join(".")));
@@ -155,39 +161,43 @@ pub(super) fn notes(report: &FileReport, effect: SetupEffect) -> Vec<String> {
 
 /// Counts servers by outcome: `2 wrapped, 1 wrapped already`.
 fn sum(servers: &[PlannedServer], effect: SetupEffect) -> String {
-    let count = |wanted: fn(Outcome) -> bool| servers.iter().filter(|server| wanted(server.outcome)).count();
+    let count =
+        |wanted: fn(PlanOutcome) -> bool| servers.iter().filter(|server| wanted(server.outcome)).count();
     let would = match effect {
         SetupEffect::Write => "",
         SetupEffect::Preview => "to be ",
     };
     let parts = [
         (
-            count(|outcome| outcome == Outcome::Wrap),
+            count(|outcome| outcome == PlanOutcome::Wrap),
             format!("{would}wrapped"),
         ),
         (
-            count(|outcome| outcome == Outcome::Update),
+            count(|outcome| outcome == PlanOutcome::Update),
             format!("{would}pointed to this mcpmon"),
         ),
         (
-            count(|outcome| outcome == Outcome::Unwrap),
+            count(|outcome| outcome == PlanOutcome::Unwrap),
             format!("{would}unwrapped"),
         ),
         (
-            count(|outcome| outcome == Outcome::Wrapped),
+            count(|outcome| outcome == PlanOutcome::Wrapped),
             "wrapped already".to_owned(),
         ),
         (
-            count(|outcome| outcome == Outcome::ByHand),
+            count(|outcome| outcome == PlanOutcome::ByHand),
             "wrapped by hand".to_owned(),
         ),
         (
-            count(|outcome| outcome == Outcome::Bare),
+            count(|outcome| outcome == PlanOutcome::Bare),
             "not wrapped".to_owned(),
         ),
-        (count(|outcome| outcome == Outcome::Remote), "remote".to_owned()),
         (
-            count(|outcome| matches!(outcome, Outcome::Unclear(_))),
+            count(|outcome| outcome == PlanOutcome::Remote),
+            "remote".to_owned(),
+        ),
+        (
+            count(|outcome| matches!(outcome, PlanOutcome::Unclear(_))),
             "unclear".to_owned(),
         ),
     ];

@@ -1,14 +1,14 @@
 //! Tests of the texts for a person and for a script.
 
 use insta::assert_snapshot;
-use mcpmon_clients::{Outcome, PlannedServer};
+use mcpmon_clients::{PlanOutcome, PlannedServer};
 
 use super::*;
 
 /// Returns the output on each stream for a home with these files.
 fn printed(
     files: &[(&str, &str)],
-    direction: Direction,
+    direction: SetupDirection,
     effect: SetupEffect,
     form: Form,
 ) -> (String, String) {
@@ -64,8 +64,8 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-fn wrap() -> Direction {
-    Direction::Wrap("/usr/local/bin/mcpmon".to_owned())
+fn wrap() -> SetupDirection {
+    SetupDirection::Wrap("/usr/local/bin/mcpmon".to_owned())
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_preview_shows_what_changes_and_no_secret() {
 #[test]
 fn a_url_becomes_a_command_without_its_headers() {
     let file = r#"{"mcpServers": {"docs": {"url": "https://docs.example.com/mcp", "headers": {"Authorization": "Bearer hunter2hunter2"}}}}"#;
-    let direction = Direction::WrapAll("/usr/local/bin/mcpmon".to_owned());
+    let direction = SetupDirection::WrapAll("/usr/local/bin/mcpmon".to_owned());
     let (data, notes) = printed(
         &[(".cursor/mcp.json", file)],
         direction,
@@ -121,7 +121,7 @@ fn a_file_that_is_left_has_no_difference_and_no_question() {
     let planned = PlannedServer {
         path: vec!["mcpServers".to_owned(), "a".to_owned()],
         line: 1,
-        outcome: Outcome::Wrap,
+        outcome: PlanOutcome::Wrap,
         url: None,
         before: vec!["x".to_owned()],
         after: vec!["mcpmon".to_owned()],

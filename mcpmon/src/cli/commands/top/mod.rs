@@ -18,7 +18,7 @@ use std::io::{self, IsTerminal as _};
 use anyhow::anyhow;
 use clap::Args;
 
-use self::{pane::Pane, snapshot::Snapshot, source::Source, state::State, worker::Worker};
+use self::{pane::Pane, snapshot::Snapshot, source::Source, state::ViewState, worker::Worker};
 use crate::cli::{CliError, ErrorKind, Output, daemon::Socket, output::Form, table::Row};
 
 /// Watch sessions, servers, calls, connections and findings live, and answer what waits for a person
@@ -50,7 +50,7 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
     terminal::prepare()?;
     let paint = output.paint;
     let worker = Worker::start(source, output.globals.clone(), options.socket.clone());
-    terminal::show(State::new(snapshot, 0, 0), worker, paint)
+    terminal::show(ViewState::new(snapshot, 0, 0), worker, paint)
 }
 
 /// Prints every list once.

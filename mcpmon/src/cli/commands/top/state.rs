@@ -67,7 +67,7 @@ pub(super) enum Front {
 
 /// The view.
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub(super) struct ViewState {
     pub(super) pane: Pane,
     pub(super) front: Front,
     pub(super) filter: String,
@@ -112,7 +112,7 @@ MEMORY counts what processes share for each of them. CPU% is the share of one pr
 A server that runs and has no MEMORY is of a user whose processes you do not see, or ended while nobody watched.
 CALLS/S is over the last ten seconds.";
 
-impl State {
+impl ViewState {
     pub(super) fn new(snapshot: Snapshot, width: u16, height: u16) -> Self {
         let pane = Pane::Servers;
         Self {

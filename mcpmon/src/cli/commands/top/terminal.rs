@@ -15,7 +15,7 @@ use ratatui::{
 };
 
 use super::{
-    state::{Press, Request, State},
+    state::{Press, Request, ViewState},
     view,
     worker::{News, Worker},
 };
@@ -38,7 +38,7 @@ fn ending() -> SigSet {
 }
 
 /// Shows the state and its changes until a key or a signal ends it.
-pub(super) fn show(mut state: State, worker: Worker, paint: Paint) -> Result<(), CliError> {
+pub(super) fn show(mut state: ViewState, worker: Worker, paint: Paint) -> Result<(), CliError> {
     let signals = SignalFd::with_flags(&ending(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
     let signals = signals.map_err(io::Error::from)?;
     // The terminal is restored after a panic, too.
@@ -58,7 +58,7 @@ pub(super) fn show(mut state: State, worker: Worker, paint: Paint) -> Result<(),
 
 fn draw_all(
     mut terminal: DefaultTerminal,
-    state: &mut State,
+    state: &mut ViewState,
     worker: &Worker,
     paint: Paint,
     signals: &SignalFd,
@@ -113,7 +113,7 @@ fn wait(signals: &SignalFd, milliseconds: u16) -> io::Result<bool> {
     Ok(ports[0].revents().is_some_and(|events| events.intersects(gone)))
 }
 
-fn take_news(state: &mut State, worker: &Worker) -> bool {
+fn take_news(state: &mut ViewState, worker: &Worker) -> bool {
     let mut is_any = false;
     while let Some(news) = worker.news() {
         is_any = true;

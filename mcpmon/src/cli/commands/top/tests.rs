@@ -9,7 +9,7 @@ use super::{
     pane::{Pane, Question, Subject},
     snapshot::Snapshot,
     source::Source,
-    state::{Answer, Front, Press, Request, State},
+    state::{Answer, Front, Press, Request, ViewState},
     view,
 };
 use crate::{
@@ -76,28 +76,28 @@ fn snapshot(events: Vec<Event>) -> Snapshot {
     snapshot
 }
 
-fn state(events: Vec<Event>, pane: Pane) -> State {
-    let mut state = State::new(snapshot(events), 80, 24);
+fn state(events: Vec<Event>, pane: Pane) -> ViewState {
+    let mut state = ViewState::new(snapshot(events), 80, 24);
     let digit = char::from_digit(u32::try_from(pane.index()).unwrap() + 1, 10).unwrap();
     assert_eq!(state.press(Press::Character(digit)), None);
     assert_eq!(state.pane, pane);
     state
 }
 
-fn typed(state: &mut State, text: &str) {
+fn typed(state: &mut ViewState, text: &str) {
     for character in text.chars() {
         assert_eq!(state.press(Press::Character(character)), None);
     }
 }
 
-fn drawn(state: &State, width: u16, height: u16, paint: Paint) -> Terminal<TestBackend> {
+fn drawn(state: &ViewState, width: u16, height: u16, paint: Paint) -> Terminal<TestBackend> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| view::draw(state, paint, frame)).unwrap();
     terminal
 }
 
 /// Returns the picture without the blanks at the ends of lines.
-fn picture(state: &mut State, width: u16, height: u16) -> String {
+fn picture(state: &mut ViewState, width: u16, height: u16) -> String {
     state.resize(width, height);
     let terminal = drawn(state, width, height, Paint::Plain);
     let lines = terminal.backend().to_string();
@@ -189,7 +189,7 @@ fn a_filter_shows_what_contains_it_whatever_the_case() {
 #[test]
 fn the_order_changes_and_comes_round() {
     let mut state = state(events(), Pane::Calls);
-    let tools = |state: &State| -> Vec<bool> {
+    let tools = |state: &ViewState| -> Vec<bool> {
         let shown = state.shown();
         shown
             .iter()

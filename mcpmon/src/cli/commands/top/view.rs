@@ -10,11 +10,11 @@ use ratatui::{
 
 use super::{
     pane::Pane,
-    state::{Front, HELP, LINES_AROUND, State},
+    state::{Front, HELP, LINES_AROUND, ViewState},
     wrap,
 };
 use crate::{
-    app::status::{State as DaemonState, Status},
+    app::status::{EnforcementState, Status},
     cli::{
         output::Paint,
         table::{Row, Tone},
@@ -28,7 +28,7 @@ const MARK_WIDTH: u16 = 2;
 const MAX_MEASURED: usize = 200;
 
 /// Draws a state.
-pub(super) fn draw(state: &State, paint: Paint, frame: &mut Frame<'_>) {
+pub(super) fn draw(state: &ViewState, paint: Paint, frame: &mut Frame<'_>) {
     let area = frame.area();
     let line = |y: u16| Rect::new(area.x, area.y.saturating_add(y), area.width, 1).intersection(area);
     let last = area.height.saturating_sub(1);
@@ -44,12 +44,12 @@ pub(super) fn draw(state: &State, paint: Paint, frame: &mut Frame<'_>) {
     frame.render_widget(footer(state, paint, area.width), line(last));
 }
 
-fn header(state: &State, paint: Paint) -> Line<'static> {
+fn header(state: &ViewState, paint: Paint) -> Line<'static> {
     let snapshot = &state.snapshot;
     let tone = match snapshot.status.as_deref().map(|status| status.state) {
-        Some(DaemonState::Enforcing) => Tone::Ordinary,
-        Some(DaemonState::Observing | DaemonState::Starting) | None => Tone::Notable,
-        Some(DaemonState::Degraded) => Tone::Alarming,
+        Some(EnforcementState::Enforcing) => Tone::Ordinary,
+        Some(EnforcementState::Observing | EnforcementState::Starting) | None => Tone::Notable,
+        Some(EnforcementState::Degraded) => Tone::Alarming,
     };
     let daemon = snapshot
         .status
@@ -85,7 +85,7 @@ fn enforcement(status: &Status) -> String {
     text::escape(&format!("{}{degraded}{coverage}", status.state.as_str())).into_owned()
 }
 
-fn note(state: &State, paint: Paint) -> Line<'static> {
+fn note(state: &ViewState, paint: Paint) -> Line<'static> {
     let note = state
         .snapshot
         .notes
@@ -94,7 +94,7 @@ fn note(state: &State, paint: Paint) -> Line<'static> {
     Line::styled(note.unwrap_or_default(), style(Tone::Notable, paint))
 }
 
-fn tabs(state: &State, width: u16) -> Line<'static> {
+fn tabs(state: &ViewState, width: u16) -> Line<'static> {
     let waiting = state.snapshot.waiting();
     let tabs = |is_short: bool| {
         let tab = |(number, pane): (usize, Pane)| {
@@ -124,7 +124,7 @@ fn tabs(state: &State, width: u16) -> Line<'static> {
     }
 }
 
-fn list(state: &State, paint: Paint, area: Rect, frame: &mut Frame<'_>) {
+fn list(state: &ViewState, paint: Paint, area: Rect, frame: &mut Frame<'_>) {
     let shown = state.shown();
     let (selected, room) = (state.selected(), usize::from(area.height.saturating_sub(1)));
     let first = (selected + 1).saturating_sub(room);
@@ -171,7 +171,7 @@ fn page<'t>(lines: impl IntoIterator<Item = &'t str>, scroll: usize, area: Rect,
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-fn footer(state: &State, paint: Paint, width: u16) -> Line<'static> {
+fn footer(state: &ViewState, paint: Paint, width: u16) -> Line<'static> {
     match &state.front {
         Front::Filter => Line::raw(format!("/{}▏", text::escape(&state.filter))),
         Front::Confirm(answer) => {
@@ -195,7 +195,7 @@ fn footer(state: &State, paint: Paint, width: u16) -> Line<'static> {
     }
 }
 
-fn keys(state: &State, width: u16) -> Line<'static> {
+fn keys(state: &ViewState, width: u16) -> Line<'static> {
     let count = state.shown().len();
     let (selected, freeze) = (
         if count == 0 { 0 } else { state.selected() + 1 },

@@ -2,8 +2,8 @@
 //! message, so it is judged as one.
 
 use mcpmon_model::{
-    Answer as Said, AnswerOutcome, AnsweredRequest, ClientRequestKind, Content, Era, FromServer, Message,
-    RawJson, RequestId, Timestamp, Trace, Verdict,
+    Answer, AnswerOutcome, AnsweredRequest, ClientRequestKind, Content, Era, FromServer, Message, RawJson,
+    RequestId, Timestamp, Trace, Verdict,
 };
 
 use super::super::{super::message::Arbiter, post::ProxyResponse};
@@ -68,7 +68,7 @@ fn error(text: &[u8]) -> String {
 pub(super) fn judge(now: Timestamp, text: &[u8], arbiter: &mut dyn Arbiter) -> Option<ProxyResponse> {
     let error = error(text);
     let message = String::from_utf8_lossy(text);
-    let answer = Said {
+    let answer = Answer {
         to: AnsweredRequest {
             what: ClientRequestKind::Other {
                 method: Box::default(),

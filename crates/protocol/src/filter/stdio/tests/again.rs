@@ -131,7 +131,7 @@ fn verdict(number: u8) -> Verdict {
 }
 
 /// Returns the judged form of a list, and the output.
-fn heard(conversation: &mut Filter, turn: Turn) -> (Vec<String>, Written) {
+fn heard(conversation: &mut StdioFilter, turn: Turn) -> (Vec<String>, Written) {
     let (mut judged, mut out) = (Vec::new(), StdioOutput::default());
     let mut judge = |message: &Message<'_>| {
         let Some(listing) = listing(message) else {
@@ -158,9 +158,9 @@ fn heard(conversation: &mut Filter, turn: Turn) -> (Vec<String>, Written) {
 proptest! {
     #[test]
     fn whoever_recognises_a_list_does_what_one_does_who_reads_it(turns in turns()) {
-        let mut conversation = Filter::new(LIMITS);
+        let mut conversation = StdioFilter::new(LIMITS);
         for turn in turns {
-            let expected = heard(&mut Filter::new(LIMITS), turn);
+            let expected = heard(&mut StdioFilter::new(LIMITS), turn);
             prop_assert_eq!(heard(&mut conversation, turn), expected);
         }
     }

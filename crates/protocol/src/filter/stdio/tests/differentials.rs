@@ -258,7 +258,7 @@ fn a_reply_of_a_client_that_cannot_be_read_is_told_to_the_server() {
 #[test]
 fn bytes_that_are_no_text_are_diverted_as_they_came() {
     let mut out = StdioOutput::default();
-    let mut filter = Filter::new(LIMITS);
+    let mut filter = StdioFilter::new(LIMITS);
     let mut judge = |message: &Message<'_>| panic!("judged: {message:?}");
     filter.push(
         Timestamp(0),

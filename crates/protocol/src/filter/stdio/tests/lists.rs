@@ -16,7 +16,7 @@ const SECOND: i64 = 1_000_000_000;
 
 /// A client and a server with a filter between them that asks for lists.
 struct Scene {
-    filter: Filter,
+    filter: StdioFilter,
     lists: ListedNames,
     seconds: i64,
 }
@@ -42,7 +42,7 @@ impl Arbiter for ListedNames {
 impl Scene {
     fn new() -> Self {
         Self {
-            filter: Filter::new(LIMITS).asking_itself(BOUNDS),
+            filter: StdioFilter::new(LIMITS).asking_itself(BOUNDS),
             lists: ListedNames::default(),
             seconds: 1000,
         }
@@ -50,7 +50,7 @@ impl Scene {
 
     fn does(
         &mut self,
-        act: impl FnOnce(&mut Filter, Timestamp, &mut dyn Arbiter, &mut StdioOutput),
+        act: impl FnOnce(&mut StdioFilter, Timestamp, &mut dyn Arbiter, &mut StdioOutput),
     ) -> Written {
         let mut out = StdioOutput::default();
         let now = Timestamp(self.seconds * SECOND);
@@ -73,7 +73,7 @@ impl Scene {
 
     fn later(&mut self, seconds: i64) -> Written {
         self.seconds += seconds;
-        self.does(Filter::go_on)
+        self.does(StdioFilter::go_on)
     }
 }
 
@@ -219,6 +219,6 @@ fn a_server_that_ends_and_one_that_is_refused_leave_nobody_waiting() {
 fn whoever_asks_for_no_list_holds_nothing_back() {
     let call = call("forecast");
     let mut scene = Scene::new();
-    scene.filter = Filter::new(LIMITS);
+    scene.filter = StdioFilter::new(LIMITS);
     assert_eq!(scene.client(&call).to_server, lines(&[&call]));
 }

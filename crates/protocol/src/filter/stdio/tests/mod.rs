@@ -24,7 +24,7 @@ struct Written {
 
 /// A conversation that is judged by a function.
 struct Conversation<J> {
-    filter: Filter,
+    filter: StdioFilter,
     judge: J,
 }
 
@@ -39,7 +39,7 @@ const LIMITS: DecodeLimits = DecodeLimits {
 impl<J: FnMut(&Message<'_>) -> Verdict> Conversation<J> {
     fn new(judge: J) -> Self {
         Self {
-            filter: Filter::new(LIMITS),
+            filter: StdioFilter::new(LIMITS),
             judge,
         }
     }

@@ -56,7 +56,7 @@ fn transcript(
     sizes: &[usize],
     judge: impl Fn(&Message<'_>) -> Verdict,
 ) -> Transcript {
-    let mut filter = Filter::new(LIMITS);
+    let mut filter = StdioFilter::new(LIMITS);
     let mut out = StdioOutput::default();
     let mut judged = Vec::new();
     let mut sizes = sizes.iter().cycle();

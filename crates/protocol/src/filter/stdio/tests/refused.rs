@@ -291,7 +291,7 @@ fn a_batch_of_too_many_answers_leaves_nobody_waiting() {
 
 #[test]
 fn requests_wait_as_long_as_they_may() {
-    let mut filter = Filter::new(DecodeLimits {
+    let mut filter = StdioFilter::new(DecodeLimits {
         request_timeout: Duration::from_secs(1),
         ..LIMITS
     });
@@ -316,7 +316,7 @@ fn requests_wait_as_long_as_they_may() {
 
 #[test]
 fn what_has_a_long_name_or_id_does_not_wait() {
-    let mut filter = Filter::new(DecodeLimits::default());
+    let mut filter = StdioFilter::new(DecodeLimits::default());
     for line in [
         call(&format!("\"{}\"", "a".repeat(1025)), "x"),
         call("1", &"a".repeat(8193)),

@@ -65,7 +65,7 @@ pub(super) struct Exporter {
     calls: Calls,
     /// The policy in force, according to the latest event: attributes of the resource.
     policy: Vec<KeyValue>,
-    batch: Option<Batch>,
+    batch: Option<ExportBatch>,
     /// Most records in one request: what the collector accepts.
     chunk: usize,
     next_metrics: Instant,
@@ -73,7 +73,7 @@ pub(super) struct Exporter {
 
 /// Events that were read and are not acknowledged yet.
 #[derive(Debug, Default)]
-struct Batch {
+struct ExportBatch {
     /// The positions before and after the batch.
     from: i64,
     to: i64,
@@ -214,10 +214,10 @@ impl Exporter {
             missing.saturating_sub(events.len() as u64),
             "retention removed them before the collector took them".to_owned(),
         );
-        let mut batch = Batch {
+        let mut batch = ExportBatch {
             from,
             to,
-            ..Batch::default()
+            ..ExportBatch::default()
         };
         for event in &events {
             self.add(&mut batch, event);
@@ -226,7 +226,7 @@ impl Exporter {
         Ok(true)
     }
 
-    fn add(&mut self, batch: &mut Batch, event: &StoredEvent) {
+    fn add(&mut self, batch: &mut ExportBatch, event: &StoredEvent) {
         if event.kind == EventType::PolicyLoaded.as_str() {
             self.policy = policy(event);
         }
@@ -242,7 +242,7 @@ impl Exporter {
     }
 
     /// Sends a batch; returns the reason if not all of it was sent.
-    fn send(&mut self, batch: &mut Batch) -> Option<Look> {
+    fn send(&mut self, batch: &mut ExportBatch) -> Option<Look> {
         let resource = self.resource();
         let logs = |records: Vec<LogRecord>| Logs {
             resource_logs: vec![ResourceLogs {

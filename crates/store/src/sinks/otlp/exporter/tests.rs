@@ -199,7 +199,7 @@ fn sent(answers: Vec<&'static str>, count: u32) -> (Vec<usize>, Option<Look>, u6
     let shared = Arc::new(Shared::default());
     let sender = Sender::new(&settings).unwrap();
     let mut exporter = Exporter::new(&settings, sender, None, origin, Arc::clone(&shared));
-    let mut batch = Batch::default();
+    let mut batch = ExportBatch::default();
     for number in 0..count {
         let id = uuid::Uuid::from_u128(number.into());
         let event = StoredEvent::new(id, "laptop", sample::started("a", number + 2));
