@@ -2132,6 +2132,22 @@ fn what_the_kernel_compared_is_not_stopped_and_compared_all_the_same() {
         ["mcp_server_binary_mismatch", "mcp_server_denied"]
     );
 
+    // It may be gone before the daemon has read its file.
+    let (mut world, _) = verified(pins("v1"));
+    let gone = ServerFiles {
+        executable: Part::Unknown {
+            path: PathBuf::new(),
+            cause: "the process is gone".to_owned(),
+        },
+        ..files("v1")
+    };
+    let attempt = world.monitor.attempts;
+    let judgement = world
+        .monitor
+        .hashed(Timestamp(0), FIRST, attempt, gone, Vec::new());
+    assert_eq!(kinds(&judgement), ["mcp_server_started"]);
+    assert_eq!(judgement.events[0].action, Action::Audit);
+
     let script = Pins::try_from(script_files(hashed_script())).expect("hashed");
     let (_, start) = verified(script);
     assert!(
