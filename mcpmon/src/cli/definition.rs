@@ -8,7 +8,7 @@ use super::table::Tone;
 
 /// The status of a definition, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum StatusWord {
     /// It is pinned as it is listed.
     Pinned,
     /// It differs from its pin.
@@ -19,7 +19,7 @@ pub(super) enum Status {
     Hidden,
 }
 
-impl Status {
+impl StatusWord {
     pub(super) fn of(record: &DefinitionRecord) -> Self {
         if record.is_changed() {
             return Self::Changed;
@@ -121,7 +121,10 @@ pub(super) fn object(record: &DefinitionRecord) -> Map<String, Value> {
     put("uid", identity.uid.into());
     put("kind", name(&record.key.kind).into());
     put("tool_name", record.key.name.clone().into());
-    put("status", Status::of(record).as_str().trim_end_matches('!').into());
+    put(
+        "status",
+        StatusWord::of(record).as_str().trim_end_matches('!').into(),
+    );
     put("tool_hash", record.seen.hash.to_string().into());
     if let Some(pinned) = &record.pinned {
         put("pinned_hash", pinned.hash.to_string().into());

@@ -13,7 +13,7 @@ use mcpmon_protocol::filter::mcp_http::{
 use super::{
     call::{Call, SESSION_ID, single},
     hearing::{Cut, Hearing, ticks},
-    old::Place,
+    old::AnnouncedUrl,
     problem::Problem,
     stream::{Judged, Talk},
 };
@@ -44,7 +44,7 @@ pub(super) enum Expected {
     /// The stream of the server's unasked messages.
     Unasked,
     /// The stream of the transport of 2024-11-05, whose first event names the URL for messages.
-    Places(Box<Place>),
+    Places(Box<AnnouncedUrl>),
     /// The answer to the end of a session.
     Farewell,
 }

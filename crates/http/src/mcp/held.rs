@@ -20,7 +20,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::{HeldPostState, call::Call, post::ClientMessage, problem::Problem, stream::Talk};
+use super::{HeldPostState, call::Call, post::PostedMessage, problem::Problem, stream::Talk};
 use crate::body::{Failure, OutgoingBody};
 
 /// The interval of checks for the answer.
@@ -37,7 +37,7 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// dead. A client of the transport of 2024-11-05 gets all answers on its one stream, and sends nothing else before this
 /// request is accepted, so it is accepted at once.
 pub(super) async fn hold(
-    message: ClientMessage,
+    message: PostedMessage,
     held_call: String,
 ) -> Result<Response<OutgoingBody>, Problem> {
     if message.place.is_some() {
@@ -64,7 +64,7 @@ pub(super) async fn hold(
     };
     let body = HeldResponse {
         progress,
-        state: State::Waiting(Box::pin(answer)),
+        state: HeldState::Waiting(Box::pin(answer)),
     };
     let mut response = Response::new(OutgoingBody::Held(Box::new(body)));
     let headers = response.headers_mut();
@@ -76,7 +76,7 @@ pub(super) async fn hold(
 
 /// Waits for the answer, and then sends the call on or answers it.
 async fn conclude(
-    message: ClientMessage,
+    message: PostedMessage,
     mut held_call: String,
     mut tell: impl FnMut(String),
 ) -> Result<Response<OutgoingBody>, Problem> {
@@ -181,10 +181,10 @@ impl Drop for HeldPost {
 /// The response to a held call as a stream: progress first, then what the server answers.
 pub(in super::super) struct HeldResponse {
     progress: mpsc::Receiver<Bytes>,
-    state: State,
+    state: HeldState,
 }
 
-enum State {
+enum HeldState {
     /// The person or the server has not answered yet.
     Waiting(Pin<Box<dyn Future<Output = Response<OutgoingBody>> + Send>>),
     /// The server answers with a stream.
@@ -203,7 +203,7 @@ impl fmt::Debug for HeldResponse {
 
 impl HeldResponse {
     pub(in super::super) const fn is_over(&self) -> bool {
-        matches!(self.state, State::Over)
+        matches!(self.state, HeldState::Over)
     }
 
     pub(in super::super) fn poll(
@@ -212,48 +212,48 @@ impl HeldResponse {
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
         loop {
             match &mut self.state {
-                State::Waiting(answer) => {
+                HeldState::Waiting(answer) => {
                     let answered = answer.as_mut().poll(context);
                     if let Poll::Ready(Some(notice)) = self.progress.poll_recv(context) {
                         if let Poll::Ready(response) = answered {
-                            self.state = State::of(response);
+                            self.state = HeldState::of(response);
                         }
                         return Poll::Ready(Some(Ok(Frame::data(notice))));
                     }
-                    self.state = State::of(ready!(answered));
+                    self.state = HeldState::of(ready!(answered));
                 }
-                State::Stream(body) => {
+                HeldState::Stream(body) => {
                     let frame = ready!(Pin::new(body).poll_frame(context));
                     if frame.is_none() {
-                        self.state = State::Over;
+                        self.state = HeldState::Over;
                     }
                     return Poll::Ready(frame);
                 }
-                State::Text(body, text) => match ready!(Pin::new(body).poll_frame(context)) {
+                HeldState::Text(body, text) => match ready!(Pin::new(body).poll_frame(context)) {
                     Some(Ok(frame)) => {
                         if let Some(data) = frame.data_ref() {
                             text.extend_from_slice(data);
                         }
                     }
                     Some(Err(error)) => {
-                        self.state = State::Over;
+                        self.state = HeldState::Over;
                         return Poll::Ready(Some(Err(error)));
                     }
                     None => {
                         let text = String::from_utf8_lossy(text).into_owned();
-                        self.state = State::Over;
+                        self.state = HeldState::Over;
                         if !text.trim().is_empty() {
                             return Poll::Ready(Some(Ok(Frame::data(event(&text).into()))));
                         }
                     }
                 },
-                State::Over => return Poll::Ready(None),
+                HeldState::Over => return Poll::Ready(None),
             }
         }
     }
 }
 
-impl State {
+impl HeldState {
     fn of(response: Response<OutgoingBody>) -> Self {
         let (head, body) = response.into_parts();
         let kind = head

@@ -57,14 +57,14 @@ impl Aside {
 
 /// The URL for a client's messages that are answered on a stream. It is valid as long as this value lives.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct AnnouncedUrl {
     call: Call,
     /// The path below the server's own; it cannot be guessed by other clients.
     path: String,
     is_open: bool,
 }
 
-impl Place {
+impl AnnouncedUrl {
     pub(super) fn new(call: &Call) -> Self {
         Self {
             call: call.clone(),
@@ -105,7 +105,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for AnnouncedUrl {
     fn drop(&mut self) {
         self.call
             .proxy

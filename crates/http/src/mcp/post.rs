@@ -92,7 +92,7 @@ async fn send(
     let body = gather_body(&call, body, &mut share).await?;
     // The permit is taken after the body was read, so that slow clients take none from the others.
     let part = call.admit(Kind::Request)?;
-    let message = ClientMessage {
+    let message = PostedMessage {
         talk: Talk { call, live },
         place,
         body,
@@ -106,7 +106,7 @@ async fn send(
 }
 
 /// A complete message of a client.
-pub(super) struct ClientMessage {
+pub(super) struct PostedMessage {
     pub(super) talk: Talk,
     /// The URL to which it was sent, if that was named on a stream.
     pub(super) place: Option<String>,
@@ -115,7 +115,7 @@ pub(super) struct ClientMessage {
     part: QuotaPermit,
 }
 
-impl ClientMessage {
+impl PostedMessage {
     /// Has the guard judge the message; requests lists that the guard needs.
     pub(super) async fn judge(&self) -> PostDecision {
         let talk = &self.talk;

@@ -20,7 +20,7 @@ use super::{
     call::{Call, Here},
     document, post,
     problem::Problem,
-    route::{Place, Route, RouteError, escape},
+    route::{Route, RouteError, RoutePlace, escape},
     server::Server,
     sessions::Sessions,
     unasked,
@@ -177,13 +177,13 @@ impl McpProxy {
         };
         let is_old = call.server.remote.server_type == ServerType::Sse;
         match (route.place, &parts.method) {
-            (Place::Endpoint, &Method::POST) => post::post(call, body).await,
-            (Place::Endpoint, &Method::GET) => unasked::listen(call, is_old).await,
-            (Place::Endpoint, &Method::DELETE) => unasked::delete(call).await,
-            (Place::Below(path), &Method::POST) if is_old => post::post_below(call, path, body).await,
-            (Place::Document(document), &Method::GET) => document::fetch(call, document).await,
-            (Place::Below(_), _) if !is_old => Err(self.nowhere(RouteError::Nothing)),
-            (Place::Endpoint | Place::Below(_) | Place::Document(_), method) => {
+            (RoutePlace::Endpoint, &Method::POST) => post::post(call, body).await,
+            (RoutePlace::Endpoint, &Method::GET) => unasked::listen(call, is_old).await,
+            (RoutePlace::Endpoint, &Method::DELETE) => unasked::delete(call).await,
+            (RoutePlace::Below(path), &Method::POST) if is_old => post::post_below(call, path, body).await,
+            (RoutePlace::Document(document), &Method::GET) => document::fetch(call, document).await,
+            (RoutePlace::Below(_), _) if !is_old => Err(self.nowhere(RouteError::Nothing)),
+            (RoutePlace::Endpoint | RoutePlace::Below(_) | RoutePlace::Document(_), method) => {
                 let message = format!("{method} means nothing to an MCP server");
                 Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, message))
             }

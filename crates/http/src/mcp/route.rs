@@ -32,12 +32,12 @@ pub(in super::super) struct Route<'a> {
     /// it.
     pub(super) base: &'a str,
     /// The resource.
-    pub(super) place: Place<'a>,
+    pub(super) place: RoutePlace<'a>,
 }
 
 /// The resource of a server that a path is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place<'a> {
+pub(super) enum RoutePlace<'a> {
     /// The MCP endpoint.
     Endpoint,
     /// A path below the endpoint, with its slash: the URL for messages of the transport of 2024-11-05.
@@ -119,15 +119,15 @@ pub(in super::super) fn route(path: &str) -> Option<Result<Route<'_>, RouteError
             return Err(RouteError::Nothing);
         }
         let place = match (document, rest) {
-            (Some(document), "" | "/") => Place::Document(document),
+            (Some(document), "" | "/") => RoutePlace::Document(document),
             (Some(_), _) => return Err(RouteError::Nothing),
-            (None, "" | "/") => Place::Endpoint,
+            (None, "" | "/") => RoutePlace::Endpoint,
             (None, rest) => match rest.strip_prefix(WELL_KNOWN) {
                 Some(name) => {
                     let document = Document::ALL.into_iter().find(|document| document.name() == name);
-                    Place::Document(document.ok_or(RouteError::Nothing)?)
+                    RoutePlace::Document(document.ok_or(RouteError::Nothing)?)
                 }
-                None => Place::Below(rest),
+                None => RoutePlace::Below(rest),
             },
         };
         Ok(Route {
@@ -205,7 +205,7 @@ mod tests {
         for id in ["files", "@team/files", "ünï", "a b%c?d#e"] {
             let path = format!("/mcp/{}", escape(id));
             let found = route(&path).unwrap().unwrap();
-            assert_eq!((found.server.as_ref(), found.place), (id, Place::Endpoint));
+            assert_eq!((found.server.as_ref(), found.place), (id, RoutePlace::Endpoint));
         }
     }
 }

@@ -18,7 +18,7 @@ use super::{
     NoAnswer,
     call::Call,
     hearing::{Cut, Hearing, ticks},
-    old::Place,
+    old::AnnouncedUrl,
     own,
     sessions::Live,
 };
@@ -136,16 +136,16 @@ pub(in super::super) struct Judged {
     hearing: Hearing,
     share: Share,
     out: HttpOutput,
-    state: State,
+    state: ResponseStreamState,
     /// The next step, once the session is free.
-    step: Option<Step>,
+    step: Option<StreamStep>,
     /// The place in the queue for the session's lock.
     turn: Option<Turn>,
     /// The state of a stream that is kept open; `None` for others.
-    kept: Option<Kept>,
+    kept: Option<OpenStream>,
     ticks: Interval,
     /// The URL for messages that are answered on this stream.
-    place: Option<Place>,
+    place: Option<AnnouncedUrl>,
     _part: QuotaPermit,
 }
 
@@ -153,7 +153,7 @@ pub(in super::super) struct Judged {
 type Turn = Pin<Box<dyn Future<Output = OwnedMutexGuard<HttpSession>> + Send>>;
 
 /// One step of a stream.
-enum Step {
+enum StreamStep {
     /// The server sent bytes.
     Came(Bytes),
     /// The stream broke off.
@@ -169,14 +169,14 @@ enum Step {
 }
 
 /// A stream that stays open for later messages of the server.
-struct Kept {
+struct OpenStream {
     /// The number of changes that were reported to the client.
     seen: u64,
     /// Returns once the proxy is to stop: such a stream has no end that could be awaited.
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-enum State {
+enum ResponseStreamState {
     Reading(Box<Chunks>),
     /// Nothing more comes; a failure is still to be returned.
     Over(Option<Failure>),
@@ -197,10 +197,10 @@ impl Judged {
         chunks: Chunks,
         response: HttpResponse,
         is_kept: bool,
-        place: Option<Place>,
+        place: Option<AnnouncedUrl>,
         part: QuotaPermit,
     ) -> Self {
-        let kept = is_kept.then(|| Kept {
+        let kept = is_kept.then(|| OpenStream {
             seen: talk.call.conversation.changes(),
             stopped: Box::pin(talk.call.proxy.stopped()),
         });
@@ -208,7 +208,7 @@ impl Judged {
             hearing: Hearing::new(talk, response),
             share: Share::default(),
             out: HttpOutput::default(),
-            state: State::Reading(Box::new(chunks)),
+            state: ResponseStreamState::Reading(Box::new(chunks)),
             step: None,
             turn: None,
             kept,
@@ -219,7 +219,7 @@ impl Judged {
     }
 
     pub(in super::super) const fn is_over(&self) -> bool {
-        matches!(self.state, State::Over(None))
+        matches!(self.state, ResponseStreamState::Over(None))
     }
 
     pub(in super::super) fn poll(
@@ -227,7 +227,7 @@ impl Judged {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Failure>>> {
         loop {
-            if let State::Over(failure) = &mut self.state {
+            if let ResponseStreamState::Over(failure) = &mut self.state {
                 return Poll::Ready(failure.take().map(Err));
             }
             if self.place.is_some() {
@@ -262,22 +262,22 @@ impl Judged {
     }
 
     /// Returns the next step. The timer comes first, so that a server that sends all the time does not suppress it.
-    fn next(&mut self, context: &mut Context<'_>) -> Poll<Step> {
+    fn next(&mut self, context: &mut Context<'_>) -> Poll<StreamStep> {
         if self.ticks.poll_tick(context).is_ready() {
             let call = &self.hearing.talk.call;
             let halted = call.guard().halted(call.now());
-            return Poll::Ready(halted.map_or(Step::Tick, Step::Halted));
+            return Poll::Ready(halted.map_or(StreamStep::Tick, StreamStep::Halted));
         }
         if self.is_stopped(context) {
-            return Poll::Ready(Step::Stopped);
+            return Poll::Ready(StreamStep::Stopped);
         }
-        let State::Reading(chunks) = &mut self.state else {
-            return Poll::Ready(Step::Ended);
+        let ResponseStreamState::Reading(chunks) = &mut self.state else {
+            return Poll::Ready(StreamStep::Ended);
         };
         Poll::Ready(match ready!(chunks.poll_next(context)) {
-            Some(Ok(chunk)) => Step::Came(chunk),
-            Some(Err(error)) => Step::Broke(error),
-            None => Step::Ended,
+            Some(Ok(chunk)) => StreamStep::Came(chunk),
+            Some(Err(error)) => StreamStep::Broke(error),
+            None => StreamStep::Ended,
         })
     }
 
@@ -302,29 +302,29 @@ impl Judged {
 
     /// Handles a step. What is forwarded is in `out`; the server's bytes are returned, because they are often
     /// identical.
-    fn make(&mut self, step: Step, session: &mut HttpSession) -> Bytes {
+    fn make(&mut self, step: StreamStep, session: &mut HttpSession) -> Bytes {
         match step {
-            Step::Came(chunk) => {
+            StreamStep::Came(chunk) => {
                 self.take(&chunk, session);
                 return chunk;
             }
-            Step::Broke(error) => self.break_off(error, session),
-            Step::Ended => {
+            StreamStep::Broke(error) => self.break_off(error, session),
+            StreamStep::Ended => {
                 self.hearing.end(session, &mut self.out);
-                self.state = State::Over(None);
+                self.state = ResponseStreamState::Over(None);
             }
-            Step::Tick => {
+            StreamStep::Tick => {
                 let seen = self.kept.as_mut().map(|kept| &mut kept.seen);
                 let Hearing { talk, response, .. } = &mut self.hearing;
                 let flow = talk.tick(session, response, seen, &mut self.out);
                 self.heed(flow, session);
             }
-            Step::Halted(denial) => {
+            StreamStep::Halted(denial) => {
                 self.hearing
                     .cut(session, &Cut::Halted(denial.into()), &mut self.out);
-                self.state = State::Over(None);
+                self.state = ResponseStreamState::Over(None);
             }
-            Step::Stopped => self.state = State::Over(None),
+            StreamStep::Stopped => self.state = ResponseStreamState::Over(None),
         }
         Bytes::new()
     }
@@ -339,7 +339,7 @@ impl Judged {
             self.out.to_client.clear();
             let cause = problem.message().to_owned();
             self.hearing.fail(session, cause, &mut self.out);
-            self.state = State::Over(None);
+            self.state = ResponseStreamState::Over(None);
             return;
         }
         self.heed(flow, session);
@@ -354,7 +354,7 @@ impl Judged {
             let server = self.hearing.talk.call.server.id();
             tracing::warn!(server, "a stream of an MCP server is cut off");
             self.hearing.end(session, &mut self.out);
-            self.state = State::Over(None);
+            self.state = ResponseStreamState::Over(None);
         }
     }
 
@@ -372,7 +372,7 @@ impl Judged {
         self.hearing.fail(session, cause, &mut self.out);
         // An error would end the connection before `out` is sent. If `out` has error messages for the client, it needs
         // no other.
-        self.state = State::Over(match self.out.to_client.is_empty() {
+        self.state = ResponseStreamState::Over(match self.out.to_client.is_empty() {
             true => Some(error.into()),
             false => None,
         });
@@ -491,7 +491,7 @@ mod tests {
         let response = call.send(Method::GET, &call.uri, HeaderMap::new(), "").await;
         let (head, body) = response.unwrap().into_parts();
         let chunks = call.chunks(&head.headers, body, TIMEOUT).unwrap();
-        let place = Place::new(call);
+        let place = AnnouncedUrl::new(call);
         let talk = Talk {
             call: call.clone(),
             live: Arc::clone(live),

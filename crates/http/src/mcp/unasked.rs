@@ -6,7 +6,7 @@ use hyper::{HeaderMap, Method, Response, StatusCode, header::ACCEPT};
 use super::{
     answer::{self, Expected},
     call::{Call, SESSION_ID, single},
-    old::Place,
+    old::AnnouncedUrl,
     post::session,
     problem::Problem,
     server::Kind,
@@ -29,7 +29,7 @@ pub(super) async fn listen(call: Call, is_old: bool) -> Result<Response<Outgoing
         true => {
             call.open()?;
             let live = Live::old(&call.conversation, call.limits, call.owner);
-            (live, Expected::Places(Box::new(Place::new(&call))))
+            (live, Expected::Places(Box::new(AnnouncedUrl::new(&call))))
         }
         false => (session(&call)?, Expected::Unasked),
     };

@@ -154,12 +154,15 @@ pub(super) fn find(
     };
     let (first, last) = within.unwrap_or((i64::MIN, i64::MAX));
     let (order, first, last, limit) = match window {
-        EventRange::Newest { limit } => (Order::NewestFirst, first, last, limit),
-        EventRange::After { seq, limit } => {
-            (Order::OldestFirst, first.max(seq.saturating_add(1)), last, limit)
-        }
+        EventRange::Newest { limit } => (ReadOrder::NewestFirst, first, last, limit),
+        EventRange::After { seq, limit } => (
+            ReadOrder::OldestFirst,
+            first.max(seq.saturating_add(1)),
+            last,
+            limit,
+        ),
         EventRange::Near { seq, until, limit } => (
-            Order::OldestFirst,
+            ReadOrder::OldestFirst,
             first.max(seq.saturating_add(1)),
             last.min(until),
             limit,
@@ -175,7 +178,7 @@ pub(super) fn find(
             })
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    if order == Order::NewestFirst {
+    if order == ReadOrder::NewestFirst {
         found.reverse();
     }
     Ok(found)
@@ -203,7 +206,7 @@ fn within(connection: &Connection, filter: &Filter) -> rusqlite::Result<Option<O
 
 /// The direction in which positions are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum ReadOrder {
     NewestFirst,
     OldestFirst,
 }
@@ -219,7 +222,7 @@ impl Select {
     /// Reads the positions of a session in order, or one list for each type and merges them, so that no more is read than
     /// is returned. For what is rare in a session, or among all events, the entries of the index with all filters are
     /// looked at, which takes about a tenth of a second for a million; to look at the rows takes three times as long.
-    fn new(filter: &Filter, order: Order, first: i64, last: i64, limit: u32) -> Self {
+    fn new(filter: &Filter, order: ReadOrder, first: i64, last: i64, limit: u32) -> Self {
         let mut select = Self {
             text: String::new(),
             values: Vec::new(),
@@ -236,8 +239,8 @@ impl Select {
             .collect();
         let types = select.each(&filter.types);
         // What is recorded after a position is short, and where nearly all match, so is the way to the newest.
-        let is_rare = order == Order::NewestFirst && is_selective(filter);
-        let is_short = order == Order::OldestFirst || types.is_empty() && !is_rare;
+        let is_rare = order == ReadOrder::NewestFirst && is_selective(filter);
+        let is_short = order == ReadOrder::OldestFirst || types.is_empty() && !is_rare;
         let lists: Vec<String> = match &types[..] {
             types if is_short && !filter.sessions.is_empty() => {
                 let of_types = match types {
@@ -258,8 +261,8 @@ impl Select {
             .map(|list| format!("SELECT seq, timestamp FROM events {list}{conditions}"))
             .collect();
         let direction = match order {
-            Order::NewestFirst => "DESC",
-            Order::OldestFirst => "ASC",
+            ReadOrder::NewestFirst => "DESC",
+            ReadOrder::OldestFirst => "ASC",
         };
         let limit = select.parameter(limit);
         select.text = format!(

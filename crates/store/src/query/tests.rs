@@ -179,7 +179,7 @@ fn the_newest_are_listed_oldest_first() {
 
 /// The steps by which the newest events are found.
 fn plan(store: &Store, filter: &Filter) -> Vec<String> {
-    let Select { text, values } = Select::new(filter, Order::NewestFirst, 0, 9, 7);
+    let Select { text, values } = Select::new(filter, ReadOrder::NewestFirst, 0, 9, 7);
     let explain = format!("EXPLAIN QUERY PLAN {text}");
     let mut explain = store.connection.prepare(&explain).unwrap();
     let steps = explain

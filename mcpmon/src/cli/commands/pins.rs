@@ -312,7 +312,7 @@ fn definition_row(record: &DefinitionRecord) -> Row {
     let identity = &record.key.identity;
     let pinned = record.pinned.as_ref();
     Row::new(
-        definition::Status::of(record).tone(),
+        definition::StatusWord::of(record).tone(),
         [
             identity.server.to_string(),
             identity.name.clone(),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cli::{
     CliError, ErrorKind, Output,
-    definition::{self, Status},
+    definition::{self, StatusWord},
     filters::parse_severity,
     listing,
     output::Form,
@@ -157,7 +157,7 @@ fn show_all(
 }
 
 fn registry_row(record: &DefinitionRecord) -> Row {
-    let status = Status::of(record);
+    let status = StatusWord::of(record);
     Row::new(
         status.tone(),
         [
@@ -171,7 +171,7 @@ fn registry_row(record: &DefinitionRecord) -> Row {
 }
 
 fn tools_row(record: &DefinitionRecord) -> Row {
-    let status = Status::of(record);
+    let status = StatusWord::of(record);
     Row::new(
         status.tone(),
         [
@@ -198,7 +198,7 @@ fn whole(record: &DefinitionRecord) -> Vec<String> {
         format!("{} ({}, user {})", identity.server, identity.name, identity.uid),
     );
     put("tool", definition::shown_name(record));
-    put("status", Status::of(record).as_str().to_owned());
+    put("status", StatusWord::of(record).as_str().to_owned());
     put("hash", record.seen.hash.to_string());
     put(
         "pinned",

@@ -143,15 +143,15 @@ impl SinkKeys for OtlpKeys {
 /// The sink.
 #[derive(Debug)]
 pub(super) struct Otlp {
-    shared: Arc<Shared>,
+    shared: Arc<ExportShared>,
     /// The reason why nothing is exported, if that is so.
     trouble: Option<String>,
 }
 
 /// The state that both threads share.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
-    state: Mutex<State>,
+pub(super) struct ExportShared {
+    state: Mutex<ExportState>,
     /// Notified when something was recorded, or the process ends.
     news: Condvar,
     /// Notified when the thread has ended.
@@ -159,7 +159,7 @@ pub(super) struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ExportState {
     has_news: bool,
     is_ending: bool,
     is_over: bool,
@@ -170,7 +170,7 @@ struct State {
 impl Otlp {
     /// Starts the thread. If that fails, events are counted as lost.
     pub(super) fn start(settings: &OtlpSettings, metrics: Option<Metrics>, origin: Origin) -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ExportShared::default());
         let started = Sender::new(settings)
             .map_err(StartError::from)
             .and_then(|sender| {
@@ -250,8 +250,8 @@ impl Drop for Otlp {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl ExportShared {
+    fn lock(&self) -> MutexGuard<'_, ExportState> {
         // A poisoned lock is used anyway: no code that holds it can leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -267,7 +267,7 @@ impl Shared {
 
     /// Waits for news, at most `longest`; returns whether the process ends.
     fn wait(&self, longest: Duration) -> bool {
-        let is_quiet = |state: &mut State| !state.has_news && !state.is_ending;
+        let is_quiet = |state: &mut ExportState| !state.has_news && !state.is_ending;
         let waited = self.news.wait_timeout_while(self.lock(), longest, is_quiet);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.has_news = false;

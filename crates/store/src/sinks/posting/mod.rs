@@ -53,14 +53,14 @@ pub(super) struct Posting {
     min_severity: Severity,
     /// The reason why nothing is posted, if that is so.
     trouble: Option<String>,
-    shared: Arc<Shared>,
+    shared: Arc<PostingShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// The state that both threads share.
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct PostingShared {
+    state: Mutex<PostingState>,
     /// Notified when an event came, or the process ends.
     news: Condvar,
     /// Notified when an event was posted or given up.
@@ -68,7 +68,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PostingState {
     /// The events that are not posted yet; the first one may be in progress.
     waiting: VecDeque<Post>,
     is_ending: bool,
@@ -260,14 +260,14 @@ impl Drop for Posting {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl PostingShared {
+    fn lock(&self) -> MutexGuard<'_, PostingState> {
         // A poisoned lock is used anyway: no code that holds it can leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl PostingState {
     /// Records the outcome of the post of the first event.
     fn finish_post(&mut self, post: &Post, outcome: Result<(), GivenUp>) {
         self.waiting.pop_front_if(|first| first.id == post.id);
@@ -294,7 +294,7 @@ impl State {
 /// The state of the thread.
 struct Poster<R> {
     receiver: R,
-    shared: Arc<Shared>,
+    shared: Arc<PostingShared>,
 }
 
 impl<R: Receiver> Poster<R> {

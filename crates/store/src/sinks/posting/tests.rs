@@ -279,7 +279,7 @@ fn what_one_receiver_acknowledges_is_still_another_ones() {
 #[test]
 fn what_was_tried_often_enough_is_tried_later_while_it_is_young_and_in_the_store() {
     let fate = |age: i64, is_stored| {
-        let mut state = State::default();
+        let mut state = PostingState::default();
         let post = Post {
             id: Uuid::from_u128(1),
             at: Timestamp(now().0 - age),

@@ -17,7 +17,7 @@ pub(super) enum Pane {
 
 /// The subject of an entry, which is opened with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Subject {
+pub(super) enum PaneSubject {
     Event(Uuid),
     Server(String),
     Session(String),
@@ -25,7 +25,7 @@ pub(super) enum Subject {
 
 /// A value by which entries are ordered, greatest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(super) enum SortKey {
     Number(u64),
     /// The name that is first in the alphabet comes first.
     Name(std::cmp::Reverse<String>),
@@ -33,18 +33,18 @@ pub(super) enum Key {
 
 /// An entry of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) subject: Subject,
+pub(super) struct PaneEntry {
+    pub(super) subject: PaneSubject,
     pub(super) row: Row,
     /// A key for each order of the pane.
-    pub(super) keys: Vec<Key>,
+    pub(super) keys: Vec<SortKey>,
     /// The question that waits for a person's decision.
-    pub(super) question: Option<Question>,
+    pub(super) question: Option<PaneQuestion>,
 }
 
 /// A question that waits for a person's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Question {
+pub(super) struct PaneQuestion {
     /// The subject's name in `mcpmon approvals`.
     pub(super) subject: String,
     /// The hash of the definition that is answered for, so that a later version with the same name is not.
@@ -55,7 +55,7 @@ pub(super) struct Question {
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
     pub(super) table: Table,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<PaneEntry>,
 }
 
 impl Pane {
@@ -111,7 +111,7 @@ impl Pane {
     }
 }
 
-impl Key {
+impl SortKey {
     pub(super) fn name(name: &str) -> Self {
         Self::Name(std::cmp::Reverse(name.to_lowercase()))
     }
@@ -124,9 +124,9 @@ impl Key {
 
 impl Listed {
     /// Returns the entries that contain `filter`, in the order with this number.
-    pub(super) fn shown(&self, filter: &str, order: usize) -> Vec<&Entry> {
+    pub(super) fn shown(&self, filter: &str, order: usize) -> Vec<&PaneEntry> {
         let filter = filter.to_lowercase();
-        let mut shown: Vec<&Entry> = self
+        let mut shown: Vec<&PaneEntry> = self
             .entries
             .iter()
             .filter(|entry| entry.row.contains(&filter))

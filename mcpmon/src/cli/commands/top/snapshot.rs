@@ -7,7 +7,7 @@ use mcpmon_store::{ServerSummary, SessionSummary, StoredEvent, ToolCall, json};
 use serde_json::{Map, Value, json};
 
 use super::{
-    pane::{Entry, Key, Listed, Pane, Question, Subject},
+    pane::{Listed, Pane, PaneEntry, PaneQuestion, PaneSubject, SortKey},
     rates::{Rates, SPARKLINE_SECONDS},
 };
 use crate::{
@@ -144,14 +144,14 @@ impl Snapshot {
         approvals.filter(|approval| approval.is_waiting()).count()
     }
 
-    fn session(&self, session: &SessionSummary) -> Entry {
+    fn session(&self, session: &SessionSummary) -> PaneEntry {
         let calls = self.of_sessions.tenths(&session.id, self.at);
         let state = match session.ended {
             Some(_) => "ended",
             None => "running",
         };
-        Entry {
-            subject: Subject::Session(session.id.clone()),
+        PaneEntry {
+            subject: PaneSubject::Session(session.id.clone()),
             row: Row::new(
                 Tone::Ordinary,
                 [
@@ -164,15 +164,15 @@ impl Snapshot {
                 ],
             ),
             keys: vec![
-                Key::time(session.started),
-                Key::Number(calls),
-                Key::name(&session.id),
+                SortKey::time(session.started),
+                SortKey::Number(calls),
+                SortKey::name(&session.id),
             ],
             question: None,
         }
     }
 
-    fn server(&self, server: &Server) -> Entry {
+    fn server(&self, server: &Server) -> PaneEntry {
         let Server {
             summary,
             seen_by,
@@ -184,8 +184,8 @@ impl Snapshot {
         let calls = self.of_servers.tenths(&summary.server_id, self.at);
         let used = |value: &dyn Fn(&Usage) -> String| usage.as_ref().map_or_else(String::new, value);
         let memory = usage.map_or(0, |usage| usage.memory);
-        Entry {
-            subject: Subject::Server(summary.server_id.clone()),
+        PaneEntry {
+            subject: PaneSubject::Server(summary.server_id.clone()),
             row: Row::new(
                 orphaned_since.map_or_else(|| servers::tone(summary), |_| Tone::Notable),
                 [
@@ -200,11 +200,13 @@ impl Snapshot {
                 ],
             ),
             keys: vec![
-                Key::Number(u64::from(*seen_by != SeenBy::Nobody) + 2 * u64::from(orphaned_since.is_some())),
-                Key::name(&summary.server_id),
-                Key::Number(memory),
-                Key::Number(load.unwrap_or_default()),
-                Key::Number(calls),
+                SortKey::Number(
+                    u64::from(*seen_by != SeenBy::Nobody) + 2 * u64::from(orphaned_since.is_some()),
+                ),
+                SortKey::name(&summary.server_id),
+                SortKey::Number(memory),
+                SortKey::Number(load.unwrap_or_default()),
+                SortKey::Number(calls),
             ],
             question: None,
         }
@@ -273,16 +275,16 @@ impl Snapshot {
     }
 }
 
-fn entry(event: &StoredEvent, row: Row, keys: Vec<Key>) -> Entry {
+fn entry(event: &StoredEvent, row: Row, keys: Vec<SortKey>) -> PaneEntry {
     let usual = || {
         vec![
-            Key::time(event.timestamp),
-            Key::Number(event.severity as u64),
-            Key::name(event.server_id.as_deref().unwrap_or_default()),
+            SortKey::time(event.timestamp),
+            SortKey::Number(event.severity as u64),
+            SortKey::name(event.server_id.as_deref().unwrap_or_default()),
         ]
     };
-    Entry {
-        subject: Subject::Event(event.id),
+    PaneEntry {
+        subject: PaneSubject::Event(event.id),
         row,
         keys: if keys.is_empty() { usual() } else { keys },
         question: None,
@@ -301,16 +303,20 @@ impl Approval {
         self.state == ApprovalState::Requested
     }
 
-    fn entry(&self) -> Entry {
+    fn entry(&self) -> PaneEntry {
         let subject = self.subject();
-        let waiting = Key::Number(u64::from(self.is_waiting()));
-        let keys = vec![waiting, Key::time(self.event.timestamp), Key::name(&subject)];
+        let waiting = SortKey::Number(u64::from(self.is_waiting()));
+        let keys = vec![
+            waiting,
+            SortKey::time(self.event.timestamp),
+            SortKey::name(&subject),
+        ];
         let row = approve::row(&(self.state, self.event.clone()));
-        let question = self.is_waiting().then(|| Question {
+        let question = self.is_waiting().then(|| PaneQuestion {
             subject,
             hash: self.hash.clone(),
         });
-        Entry {
+        PaneEntry {
             question,
             ..entry(&self.event, row, keys)
         }

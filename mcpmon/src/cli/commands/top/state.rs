@@ -1,7 +1,7 @@
 //! The state of the view: what is shown and selected. It changes by keys and news; nothing is read or written here.
 
 use super::{
-    pane::{Entry, Listed, Pane, Question, Subject},
+    pane::{Listed, Pane, PaneEntry, PaneQuestion, PaneSubject},
     snapshot::Snapshot,
     wrap,
 };
@@ -32,7 +32,7 @@ pub(super) enum Press {
 pub(super) enum Request {
     Quit,
     /// Read all of a subject.
-    Open(Subject),
+    Open(PaneSubject),
     /// Carry out a person's decision.
     Answer(Answer),
     /// Stop reading, or start again.
@@ -42,7 +42,7 @@ pub(super) enum Request {
 /// A person's decision on a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
-    pub(super) question: Question,
+    pub(super) question: PaneQuestion,
     pub(super) is_allowed: bool,
 }
 
@@ -88,7 +88,7 @@ struct Cursor {
     order: usize,
     index: usize,
     /// The selected entry, if one was chosen: it stays selected when others arrive.
-    subject: Option<Subject>,
+    subject: Option<PaneSubject>,
 }
 
 /// Lines around the list: state, notes, tabs, header, keys.
@@ -155,7 +155,7 @@ impl ViewState {
     }
 
     /// Returns the entries that are shown, in their order.
-    pub(super) fn shown(&self) -> Vec<&Entry> {
+    pub(super) fn shown(&self) -> Vec<&PaneEntry> {
         self.list.shown(&self.filter, self.cursor().order)
     }
 

@@ -6,7 +6,7 @@ use ratatui::{Terminal, backend::TestBackend};
 use test_case::test_case;
 
 use super::{
-    pane::{Pane, Question, Subject},
+    pane::{Pane, PaneQuestion, PaneSubject},
     snapshot::Snapshot,
     source::Source,
     state::{Answer, Front, Press, Request, ViewState},
@@ -213,7 +213,7 @@ fn the_order_changes_and_comes_round() {
 fn what_is_selected_stays_so_when_others_come() {
     let mut state = state(events(), Pane::Calls);
     state.press(Press::Down);
-    let Some(Request::Open(Subject::Event(chosen))) = state.press(Press::Enter) else {
+    let Some(Request::Open(PaneSubject::Event(chosen))) = state.press(Press::Enter) else {
         panic!("an event is opened");
     };
     let mut more = events();
@@ -222,7 +222,7 @@ fn what_is_selected_stays_so_when_others_come() {
     assert_eq!(state.selected(), 2);
     assert_eq!(
         state.press(Press::Enter),
-        Some(Request::Open(Subject::Event(chosen)))
+        Some(Request::Open(PaneSubject::Event(chosen)))
     );
     state.press(Press::Home);
     state.update(snapshot(events()));
@@ -265,7 +265,7 @@ fn a_frozen_view_stays_as_it_is() {
 fn an_answer_is_given_after_a_confirmation_only() {
     let mut state = state(events(), Pane::Approvals);
     typed(&mut state, "a");
-    let question = Question {
+    let question = PaneQuestion {
         subject: "files:a".to_owned(),
         hash: None,
     };

@@ -10,7 +10,7 @@ use mcpmon_store::{Filter, StoredEvent};
 use uuid::Uuid;
 
 use super::{
-    pane::Subject,
+    pane::PaneSubject,
     snapshot::Snapshot,
     source::Source,
     state::{Answer, Request},
@@ -148,11 +148,11 @@ impl Work {
         Ok(format!("{what}: {}", done.join(", ")))
     }
 
-    fn page(&self, subject: &Subject) -> Result<Vec<String>, CliError> {
+    fn page(&self, subject: &PaneSubject) -> Result<Vec<String>, CliError> {
         Ok(match subject {
-            Subject::Event(id) => self.event(*id)?,
-            Subject::Server(id) => escaped(&self.server(id)?),
-            Subject::Session(id) => escaped(&self.session(id)?),
+            PaneSubject::Event(id) => self.event(*id)?,
+            PaneSubject::Server(id) => escaped(&self.server(id)?),
+            PaneSubject::Session(id) => escaped(&self.session(id)?),
         })
     }
 

@@ -13,7 +13,7 @@ use nix::fcntl::Flock;
 use prost::Message;
 
 use super::{
-    OtlpSettings, Shared,
+    ExportShared, OtlpSettings,
     calls::Calls,
     logs,
     messages::{
@@ -57,7 +57,7 @@ pub(super) struct Exporter {
     settings: OtlpSettings,
     metrics: Option<Metrics>,
     origin: Origin,
-    shared: Arc<Shared>,
+    shared: Arc<ExportShared>,
     /// The store, and the lock with which this process exports it.
     store: Option<(Store, Flock<File>)>,
     /// The start of this process.
@@ -106,7 +106,7 @@ impl Exporter {
         sender: Sender,
         metrics: Option<Metrics>,
         origin: Origin,
-        shared: Arc<Shared>,
+        shared: Arc<ExportShared>,
     ) -> Self {
         Self {
             sender,

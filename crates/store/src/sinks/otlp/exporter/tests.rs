@@ -196,7 +196,7 @@ fn sent(answers: Vec<&'static str>, count: u32) -> (Vec<usize>, Option<Look>, u6
         access: Access::default(),
         host: "laptop".to_owned(),
     };
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(ExportShared::default());
     let sender = Sender::new(&settings).unwrap();
     let mut exporter = Exporter::new(&settings, sender, None, origin, Arc::clone(&shared));
     let mut batch = ExportBatch::default();
@@ -243,7 +243,7 @@ fn what_retention_removed_first_is_counted() {
             metrics: true,
         },
     };
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(ExportShared::default());
     let sender = Sender::new(&settings).unwrap();
     let mut exporter = Exporter::new(&settings, sender, None, origin, Arc::clone(&shared));
     exporter.since = Timestamp(0);
