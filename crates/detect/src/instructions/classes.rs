@@ -1,7 +1,7 @@
 //! A set of classes of words, a bit for each.
 
 /// Words of bits in a set of classes.
-const SET_WORDS: usize = 6;
+const SET_WORDS: usize = 8;
 
 /// Most classes that patterns may need.
 pub(super) const MAX_CLASSES: usize = SET_WORDS * u64::BITS as usize;

@@ -1,4 +1,4 @@
-//! The gate before the rules: finds the sentences of a long output in which a rule may open, from their words and signs
+//! The gate before the rules: finds the sentences of an output in which a rule may open, from their words and signs
 //! only.
 //!
 //! A pattern matches only in a sentence that has a word of each of its classes, and a rule holds only near sentences
@@ -32,6 +32,11 @@ const REACH_BYTES: usize = 3 * BRACKET_BYTES;
 /// Bytes of most stretches, or fewer: there is room for so many from the start.
 const STRETCH_BYTES: usize = 80;
 
+/// Kinds of signals: pivots of rules for texts of any length, further pivots of rules for short texts, and others.
+const KINDS: usize = 3;
+/// The kind of signals that are no pivots.
+const NO_PIVOTS: usize = KINDS - 1;
+
 /// The requirements of a pattern that the gate checks.
 #[derive(Clone, Debug)]
 struct Needs {
@@ -53,14 +58,16 @@ pub(super) struct Gate {
     literals: Literals,
     /// For each class the signs that belong to it as well.
     signs: Vec<Vec<u8>>,
-    /// For each class the patterns whose rarest class it is: of pivots, and of other signals.
-    patterns: [Vec<Vec<Needs>>; 2],
+    /// For each kind of signals, and for each class, the patterns whose rarest class it is.
+    patterns: [Vec<Vec<Needs>>; KINDS],
     /// Patterns that require no words.
     wordless: Vec<Needs>,
-    /// The classes that are the rarest one of some pattern: of pivots, and of other signals.
-    rarest: [Classes; 2],
+    /// For each kind of signals the classes that are the rarest one of some pattern.
+    rarest: [Classes; KINDS],
     /// The signals of the rarest group of each rule: a rule holds only near one of them.
     pivots: Set,
+    /// Longest text in which a rule for short texts holds, bytes.
+    longest_short: usize,
     /// Signals that have a pattern without any requirement.
     always: Set,
 }
@@ -156,6 +163,7 @@ impl Gate {
             wordless: Vec::new(),
             rarest: Default::default(),
             pivots: 0,
+            longest_short: 0,
             always: 0,
         };
         let traces = vocabulary.traces();
@@ -241,23 +249,32 @@ impl Gate {
                 .iter()
                 .filter(move |needs| needs.signal & wanted != 0)
         };
-        let mut by_groups = rules.to_vec();
-        by_groups.sort_by_key(|rule| rule.groups().len());
-        for rule in by_groups {
+        let mut sorted = rules.to_vec();
+        sorted.sort_by_key(|rule| (rule.is_for_short_texts(), rule.groups().len()));
+        let mut of_any_length = 0;
+        for rule in sorted {
             let more = |group: &Set| of(*group & !self.pivots).map(frequency).sum::<f64>();
             let groups = rule.groups().iter();
             let pivot = groups.min_by(|one, other| more(one).total_cmp(&more(other)));
             self.pivots |= pivot.copied().unwrap_or_default();
+            match rule.is_for_short_texts() {
+                true => self.longest_short = self.longest_short.max(rule.within),
+                false => of_any_length = self.pivots,
+            }
         }
         self.patterns = std::array::from_fn(|_| vec![Vec::new(); numbers.frequencies.len()]);
         for needs in &numbers.needs {
-            let kind = usize::from(needs.signal & self.pivots == 0);
+            let kind = match needs.signal {
+                signal if signal & of_any_length != 0 => 0,
+                signal if signal & self.pivots != 0 => 1,
+                _ => NO_PIVOTS,
+            };
             match rarest(needs) {
                 Some(rarest) => {
                     self.rarest[kind].add(rarest);
                     self.patterns[kind][rarest].push(needs.clone());
                 }
-                None if needs.mixed.is_empty() || kind == 0 => self.always |= needs.signal,
+                None if needs.mixed.is_empty() || kind != NO_PIVOTS => self.always |= needs.signal,
                 None => self.wordless.push(needs.clone()),
             }
         }
@@ -319,20 +336,30 @@ impl Gate {
         let mut around = Vec::new();
         let mut opened = Vec::new();
         let mut next = 0;
-        let [of_pivots, _] = &self.rarest;
+        let kinds = match lower.len() > self.longest_short {
+            true => ..1,
+            false => ..NO_PIVOTS,
+        };
+        let has_pivot = |stretch: &Stretch| {
+            let mut of_pivots = self.rarest[kinds].iter().enumerate();
+            self.always & self.pivots != 0
+                || of_pivots.any(|(kind, rarest)| {
+                    stretch.seen.has_any(rarest) && self.signals(lower, stretch, kind) & self.pivots != 0
+                })
+        };
         for (index, stretch) in stretches.iter().enumerate() {
-            let may_be = self.always & self.pivots != 0 || stretch.seen.has_any(of_pivots);
-            if !may_be || self.signals(lower, stretch, 0) & self.pivots == 0 {
+            if !has_pivot(stretch) {
                 continue;
             }
             let beside_it =
                 |index: usize| index.saturating_sub(beside)..(index + beside + 1).min(stretches.len());
             for opener in beside_it(index).start.max(next)..beside_it(index).end {
                 let mut signals = |index: usize| {
-                    let both = || {
-                        self.signals(lower, &stretches[index], 0) | self.signals(lower, &stretches[index], 1)
+                    let all = || {
+                        let signals = |kind| self.signals(lower, &stretches[index], kind);
+                        (0..KINDS).fold(0, |all, kind| all | signals(kind))
                     };
-                    *known.entry(index).or_insert_with(both)
+                    *known.entry(index).or_insert_with(all)
                 };
                 around.clear();
                 around.extend(beside_it(opener).map(&mut signals));
@@ -384,7 +411,7 @@ impl Gate {
         stretches
     }
 
-    /// Returns the signals that a stretch may have: pivots, or others.
+    /// Returns the signals of a kind that a stretch may have.
     fn signals(&self, lower: &str, stretch: &Stretch, kind: usize) -> Set {
         let from = stretch.span.start.saturating_sub(REACH_BYTES);
         let text = &lower.as_bytes()[from..lower.len().min(stretch.span.end + REACH_BYTES)];
@@ -409,7 +436,7 @@ impl Gate {
             look_at(&self.patterns[kind][class]);
         }
         // Patterns without words are never pivots.
-        if kind != 0 {
+        if kind == NO_PIVOTS {
             look_at(&self.wordless);
         }
         signals

@@ -95,10 +95,7 @@ const MIN_DOCUMENT_WORDS: u32 = 5;
 const MIN_NAMED_DOCUMENT_WORDS: u32 = 3;
 /// Most matches of a rule in a text that are kept, of mentions and of other matches each: all of them have one outcome.
 const MAX_MATCHES: usize = 256;
-/// Longest output that is read completely; of a longer one only the sentences in which a rule may open, and those near
-/// them.
-const MAX_WHOLE_BYTES: usize = 700;
-/// Most bytes of a long output that are read to find out whether it is a document about attacks.
+/// Most bytes of an output that are read to find out whether it is a document about attacks.
 const MAX_DOCUMENT_BYTES: usize = 64 << 10;
 
 /// The beginning of the first and of the last line of a block of code.
@@ -137,11 +134,11 @@ struct Engine {
     signals: Signals,
     definitions: Vec<Rule>,
     outputs: Vec<Rule>,
-    /// Signals that open a rule in an output of more than [`MAX_WHOLE_BYTES`].
+    /// Signals that open a rule for outputs.
     openers: Set,
     /// The number of surrounding sentences that a rule examines.
     beside: usize,
-    /// The gate that finds the sentences of such an output in which a rule may open.
+    /// The gate that finds the sentences of an output in which a rule may open.
     gate: Gate,
     attack: Set,
     about_attack: Set,
@@ -162,15 +159,19 @@ impl Engine {
         let mut vocabulary = Vocabulary::parse(include_str!("../../rules/words.toml"))?;
         let signals = Signals::parse(include_str!("../../rules/signals.toml"), &mut vocabulary)?;
         let outputs = rules::parse(include_str!("../../rules/outputs.toml"), &signals)?;
-        let long = || outputs.iter().filter(|rule| rule.within > MAX_WHOLE_BYTES);
-        let openers = long().fold(0, |openers, rule| openers | rule.openers());
-        let gate = Gate::new(&long().collect::<Vec<_>>(), &signals, &vocabulary)?;
+        let openers = outputs.iter().fold(0, |openers, rule| openers | rule.openers());
+        let gate = Gate::new(&outputs.iter().collect::<Vec<_>>(), &signals, &vocabulary)?;
         vocabulary.settle(&signals.used(vocabulary.len()));
         Ok(Self {
             definitions: rules::parse(include_str!("../../rules/definitions.toml"), &signals)?,
             openers,
             // At least one, because the sentence before shows whether it is a mention.
-            beside: long().map(|rule| rule.beside).max().unwrap_or_default().max(1),
+            beside: outputs
+                .iter()
+                .map(|rule| rule.beside)
+                .max()
+                .unwrap_or_default()
+                .max(1),
             gate,
             attack: signals.known("attack").ok_or("no signal attack")?,
             about_attack: signals.known("about_attack").ok_or("no signal about_attack")?,
@@ -250,10 +251,10 @@ impl Engine {
         });
     }
 
-    /// Returns the parts of a text that are read: of a long output the sentences in which a rule opens, and those near
+    /// Returns the parts of a text that are read: of an output the sentences in which a rule opens, and those near
     /// them.
     fn regions(&self, lower: &str, context: &Context<'_>, masks: &mut Masks) -> Vec<Range<usize>> {
-        if context.place != Place::Output || lower.len() <= MAX_WHOLE_BYTES {
+        if context.place != Place::Output {
             return std::iter::once(0..lower.len()).collect();
         }
         let mut regions: Vec<Range<usize>> = Vec::new();

@@ -142,6 +142,11 @@ impl Rule {
         start..end
     }
 
+    /// Returns whether it holds in short texts only.
+    pub(crate) const fn is_for_short_texts(&self) -> bool {
+        self.within != any_length()
+    }
+
     /// Returns the signals that open the rule.
     pub(crate) fn openers(&self) -> Set {
         self.groups.first().copied().unwrap_or_default()

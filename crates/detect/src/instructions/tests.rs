@@ -243,16 +243,19 @@ fn the_gate_sees_what_a_tag_encloses_after_a_full_stop() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
-    fn the_gate_leaves_out_nothing(parts in prop::collection::vec(fragments(), 20..160)) {
-        let mut text = parts.concat();
-        text.push_str(&"\n\nnothing else. ".repeat((MAX_WHOLE_BYTES / 16).saturating_sub(text.len() / 16) + 1));
+    fn the_gate_leaves_out_nothing(
+        parts in prop_oneof![prop::collection::vec(fragments(), 1..20), prop::collection::vec(fragments(), 20..160)],
+    ) {
+        let text = parts.concat();
         prop_assert_eq!(read_by_the_gate(&text), read_whole(&text), "{}", text);
     }
 }
 
 #[test]
-fn a_long_output_says_what_it_says_where_all_of_it_is_read() {
+fn an_output_says_what_it_says_where_all_of_it_is_read() {
     let pads = [
+        String::new(),
+        "A line of a report. ".to_owned(),
         "A line of a report. ".repeat(50),
         "words without an end ".repeat(50),
         "- an item\n".repeat(80),
