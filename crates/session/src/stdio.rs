@@ -9,7 +9,8 @@ use super::Session;
 
 impl Session {
     /// Judges the bytes that `side` wrote, cut at any place, and puts the bytes to write into `out`. Changes of the
-    /// shared state are applied before each line.
+    /// shared state are applied before the bytes, and before each further line of the client: the calls before it may
+    /// have changed that state or waited for it.
     pub fn push(
         &mut self,
         now: Timestamp,
@@ -19,12 +20,16 @@ impl Session {
         out: &mut GuardOutput,
     ) {
         let mut rest = bytes;
+        let mut is_current = false;
         while !rest.is_empty() {
             let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |position| position + 1);
             let (line, behind) = rest.split_at(end);
             rest = behind;
-            self.refresh(now);
-            self.guard.release(now, filter, &mut self.host, out);
+            if side == Side::Client || !is_current {
+                self.refresh(now);
+                self.guard.release(now, filter, &mut self.host, out);
+                is_current = true;
+            }
             self.guard.push(now, filter, side, line, &mut self.host, out);
             self.carry_out(&mut out.outcome);
         }
