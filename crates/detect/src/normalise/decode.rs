@@ -30,6 +30,10 @@ pub(crate) struct Layer {
 
 /// The texts that `text` encodes: prose, or what encodes prose.
 pub(crate) fn layers(text: &str) -> Vec<Layer> {
+    // What a text encodes is shorter than the text.
+    if text.len() < MIN_DECODED {
+        return Vec::new();
+    }
     let may_say = |bytes: &[u8]| may_be_prose(bytes) || may_encode_prose(bytes);
     layers_that(text, may_say, |text| is_prose(text) || encodes_prose(text))
 }
