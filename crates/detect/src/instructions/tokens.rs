@@ -175,8 +175,8 @@ fn ends_in_abbreviation(before: &[u8]) -> bool {
 /// sign.
 fn is_in_tag(bytes: &[u8], at: usize) -> bool {
     let near = &bytes[at.saturating_sub(MAX_TAG)..at];
-    let opened = memchr::memrchr(b'<', near)
-        .is_some_and(|last| memchr::memchr2(b'>', b'\n', &near[last..]).is_none());
+    let opened =
+        memchr::memrchr(b'<', near).is_some_and(|last| memchr::memchr2(b'>', b'\n', &near[last..]).is_none());
     let rest = &bytes[at..bytes.len().min(at + MAX_TAG)];
     opened && memchr::memchr3(b'<', b'>', b'\n', rest).is_some_and(|next| rest[next] == b'>')
 }
