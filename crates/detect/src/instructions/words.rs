@@ -92,6 +92,19 @@ impl LettersBeside {
     }
 }
 
+impl KnownWord {
+    /// Adds the classes of its phrases around `span`. Few known words have any.
+    #[inline(never)]
+    fn read_phrases(&self, text: &[u8], span: &Range<usize>, seen: &mut Classes) {
+        let here = LettersBeside::of(text, span);
+        for phrase in &self.phrases {
+            if phrase.beside.has(here) && phrase.stands(text, span) {
+                seen.extend(&phrase.classes);
+            }
+        }
+    }
+}
+
 impl Phrase {
     fn new(before: Vec<Box<[u8]>>, after: Vec<Box<[u8]>>) -> Self {
         Self {
@@ -238,17 +251,12 @@ impl Words {
         };
         let known = &self.words[number];
         seen.extend(&known.classes);
-        if known.phrases.is_empty() {
-            return;
-        }
-        let here = LettersBeside::of(text, span);
-        for phrase in &known.phrases {
-            if phrase.beside.has(here) && phrase.stands(text, span) {
-                seen.extend(&phrase.classes);
-            }
+        if !known.phrases.is_empty() {
+            known.read_phrases(text, span, seen);
         }
     }
 
+    #[inline]
     fn number(&self, hash: u64, head: u64, word: &[u8]) -> Option<usize> {
         let mut slot = Self::first_slot(hash);
         loop {
