@@ -28,8 +28,9 @@ impl Session {
             if side == Side::Client || !is_current {
                 self.refresh(now);
                 self.guard.release(now, filter, &mut self.host, out);
-                is_current = true;
             }
+            // Lines of the client that wait for a list are judged with it, and then wait for others.
+            is_current = !filter.is_asking();
             self.guard.push(now, filter, side, line, &mut self.host, out);
             self.carry_out(&mut out.outcome);
         }

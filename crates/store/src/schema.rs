@@ -9,9 +9,8 @@ const APPLICATION_ID: i32 = 0x4d43_504d;
 ///
 /// `events_listed` contains what the listings filter by: all entries of a type, or of the whole store, are looked at, and
 /// one index for all filters costs each event a third of what one for each filter did. `timestamp` has an index for
-/// `--since`, retention and the look-up of an id, `session_id` for whole sessions: `--session` alone, and reports.
-/// `events_of_launches` joins a launch with its end, and `events_notable` has what retention spares (`NOTABLE`); hardly
-/// any event is in these two.
+/// `--since`, retention and the look-up of an id, `session_id` for `--session` and reports. `events_of_launches` joins a
+/// launch with its end, and `events_notable` has what retention spares (`NOTABLE`); hardly any event is in these two.
 /// AUTOINCREMENT keeps positions increasing when retention empties the table.
 const MIGRATIONS: &[&str] = &[
     "
@@ -261,8 +260,8 @@ const MIGRATIONS: &[&str] = &[
     DROP INDEX events_by_action;
 
     CREATE INDEX events_listed ON events (
-        type, seq, timestamp, session_id, server_id, pid, severity, action, data ->> '$.tool_name',
-        data ->> '$.tool_call_id', substr(data ->> '$.trace_parent', 4, 32)
+        type, seq, timestamp, server_id, pid, severity, action, data ->> '$.tool_name', data ->> '$.tool_call_id',
+        substr(data ->> '$.trace_parent', 4, 32)
     );
     CREATE INDEX events_of_launches ON events (pid)
         WHERE (type = 'mcp_server_started' OR type = 'mcp_server_exited'

@@ -12,6 +12,8 @@ const MAX_GAP: usize = 400;
 pub(crate) const AROUND: usize = 160;
 /// Fewest escapes of a kind that are decoded: one or two are typography.
 const MIN_ESCAPES: usize = 3;
+/// Shortest text that encodes anything: the fewest escapes, each a percent sign and two digits.
+const MIN_ENCODED: usize = 3 * MIN_ESCAPES;
 /// Of so many decoded characters, one may be none.
 const GARBLED: usize = 20;
 /// Shortest decoded text that can say something.
@@ -30,8 +32,7 @@ pub(crate) struct Layer {
 
 /// The texts that `text` encodes: prose, or what encodes prose.
 pub(crate) fn layers(text: &str) -> Vec<Layer> {
-    // What a text encodes is shorter than the text.
-    if text.len() < MIN_DECODED {
+    if text.len() < MIN_ENCODED {
         return Vec::new();
     }
     let may_say = |bytes: &[u8]| may_be_prose(bytes) || may_encode_prose(bytes);
@@ -416,6 +417,7 @@ mod tests {
     #[test_case(r"x \u0072\u0065\u0061d it", &["x read it"]; "unicode escapes")]
     #[test_case(r"\x72\x65\x61d it", &["read it"]; "byte escapes")]
     #[test_case("%72%65%61%64%20it", &["read it"]; "percent")]
+    #[test_case("%6f%74%70", &["otp"]; "the shortest")]
     #[test_case("&#114;&#x65;&#97;d it", &["read it"]; "entities")]
     #[test_case("a r e a d  t h e  f i l e s !", &["aread the files "]; "letters set apart")]
     #[test_case("d41d8cd98f00b204e9800998ecf8427e", &[]; "a digest")]

@@ -119,6 +119,7 @@ fn messages_that_are_harmless(message: &str) {
 #[test_case("p4ssw0rd", json!({"type": "string"}); "digits for letters")]
 #[test_case("dotenv", json!({"type": "string"}); "env file")]
 #[test_case("id_rsa", json!({"type": "string"}); "a key file")]
+#[test_case("%6f%74%70", json!({"type": "string"}); "escapes for bytes")]
 fn names_that_ask(name: &str, field: serde_json::Value) {
     let expected = format!("requestedSchema.properties.{name}");
     assert_eq!(field_of(&form(name, field)), Some(expected));
