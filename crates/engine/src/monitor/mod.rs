@@ -445,10 +445,8 @@ impl Monitor {
             accepted = accepted.for_first_launch();
         }
         let mut verdict = compare(accepted, files.clone(), self.policy.pinning, self.policy.mode);
-        // A process that is gone has no files to compare; the kernel has compared those of one that it let through.
-        let is_judged = ended.is_some() || serving.verified && !serving.held;
-        let is_unseen = is_judged && verdict.state == PinState::Unknown;
-        if verdict.action == Action::Block && (self.policy.exec.gate == Gate::Off || is_unseen) {
+        let ended_unseen = ended.is_some() && verdict.state == PinState::Unknown;
+        if verdict.action == Action::Block && (self.policy.exec.gate == Gate::Off || ended_unseen) {
             verdict.action = Action::Audit;
         }
         judgement.events.push(tell::started(

@@ -2129,24 +2129,29 @@ fn what_the_kernel_compared_is_not_stopped_and_compared_all_the_same() {
     assert!(start.contains(&"hash 10".to_owned()), "{start:?}");
     assert_eq!(
         kinds(&world.hashed(FIRST, "v2"))[1..],
-        ["mcp_server_binary_mismatch", "mcp_server_denied"]
+        ["mcp_server_binary_mismatch", "mcp_server_denied"],
+        "the kernel may have compared it as another server's program"
     );
 
-    // It may be gone before the daemon has read its file.
+    // It may live and act all the same.
     let (mut world, _) = verified(pins("v1"));
-    let gone = ServerFiles {
+    let unseen = ServerFiles {
         executable: Part::Unknown {
             path: PathBuf::new(),
-            cause: "the process is gone".to_owned(),
+            cause: "more than 256 servers wait to be hashed".to_owned(),
         },
         ..files("v1")
     };
-    let attempt = world.monitor.attempts;
-    let judgement = world
-        .monitor
-        .hashed(Timestamp(0), FIRST, attempt, gone, Vec::new());
-    assert_eq!(kinds(&judgement), ["mcp_server_started"]);
-    assert_eq!(judgement.events[0].action, Action::Audit);
+    let hashed = Observation::Hashed {
+        instance: FIRST,
+        attempt: world.monitor.attempts,
+        files: Box::new(unseen),
+        environment: Vec::new(),
+    };
+    let judgement = world.observe_at(1, hashed);
+    assert_eq!(kinds(&judgement), ["mcp_server_started", "mcp_server_denied"]);
+    assert_eq!(judgement.events[1].action, Action::Block);
+    assert_eq!(effects(&judgement), ["kill 1"]);
 
     let script = Pins::try_from(script_files(hashed_script())).expect("hashed");
     let (_, start) = verified(script);
