@@ -298,6 +298,8 @@ pub(super) struct Instances {
     running: BTreeMap<InstanceId, Instance>,
     /// Number of servers by user.
     of_user: BTreeMap<u32, usize>,
+    /// Users who run so many servers that the next ones may be too many.
+    crowded: BTreeSet<u32>,
     /// A user has become crowded, or is so no longer.
     crowding_changed: bool,
     by_process: BTreeMap<ProcessId, InstanceId>,
@@ -307,6 +309,9 @@ pub(super) struct Instances {
 pub(super) const MAX_INSTANCES: usize = 1024;
 /// Servers of one user from which on the next ones may be too many before the kernel knows their number.
 pub(super) const CROWDED: usize = MAX_INSTANCES - 64;
+/// A crowded user is so until it runs fewer: at each change the kernel's tables are filled anew, and one who starts and ends
+/// the same server must not change it each time.
+const CALM: usize = CROWDED - 64;
 
 impl Instances {
     /// Sets the number after which new servers are numbered.
@@ -398,7 +403,7 @@ impl Instances {
 
     /// Returns whether this user runs so many servers that the next ones may be too many.
     pub(super) fn is_crowded(&self, uid: u32) -> bool {
-        self.number_of(uid) >= CROWDED
+        self.crowded.contains(&uid)
     }
 
     /// Returns whether that changed for any user since the last call.
@@ -409,16 +414,20 @@ impl Instances {
     fn note_one_of(&mut self, uid: u32) {
         let count = self.of_user.entry(uid).or_default();
         *count += 1;
-        self.crowding_changed |= *count == CROWDED;
+        if *count >= CROWDED {
+            self.crowding_changed |= self.crowded.insert(uid);
+        }
     }
 
     fn forget_one_of(&mut self, uid: u32) {
-        self.crowding_changed |= self.number_of(uid) == CROWDED;
         if let Entry::Occupied(mut count) = self.of_user.entry(uid) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
                 count.remove();
             }
+        }
+        if self.number_of(uid) < CALM {
+            self.crowding_changed |= self.crowded.remove(&uid);
         }
     }
 
@@ -428,5 +437,36 @@ impl Instances {
 
     pub(super) fn numbers(&self) -> Vec<InstanceId> {
         self.running.keys().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_server_more_or_less_changes_crowding_once() {
+        let mut instances = Instances::default();
+        let mut after = |count: usize| {
+            while instances.number_of(7) < count {
+                instances.note_one_of(7);
+            }
+            while instances.number_of(7) > count {
+                instances.forget_one_of(7);
+            }
+            (instances.is_crowded(7), instances.take_crowding_changed())
+        };
+        assert_eq!(after(959), (false, false));
+        assert_eq!(after(960), (true, true));
+        for count in [959, 960, 1024, 960, 959, 896] {
+            assert_eq!(after(count), (true, false), "{count}");
+        }
+        assert_eq!(after(895), (false, true));
+        for count in [896, 895, 959, 0] {
+            assert_eq!(after(count), (false, false), "{count}");
+        }
+        assert_eq!(after(960), (true, true));
+        assert_eq!(after(0), (false, true));
+        assert!(!instances.is_crowded(8));
     }
 }
