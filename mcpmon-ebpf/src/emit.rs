@@ -126,8 +126,9 @@ pub(crate) fn emit_woken<T: 'static>(ring: Ring, wake: Wake, fill: impl FnOnce(&
 #[inline(always)]
 pub(crate) fn count(counter: Counter) {
     if let Some(slot) = COUNTERS.get_ptr_mut(counter as u32) {
+        // Another program can interrupt this one on the same CPU, as in `header`.
         // SAFETY: a per-CPU slot.
-        unsafe { *slot += 1 };
+        unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(slot, 1) };
     }
 }
 

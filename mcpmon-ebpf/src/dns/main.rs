@@ -3,6 +3,11 @@
 
 #![no_std]
 #![no_main]
+#![feature(core_intrinsics)]
+#![expect(
+    internal_features,
+    reason = "this target has no atomic types, and programs interrupt each other"
+)]
 #![expect(
     unsafe_code,
     reason = "kernel helpers and context access are unsafe by nature"

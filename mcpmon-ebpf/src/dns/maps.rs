@@ -1,5 +1,7 @@
 //! The maps of the programs for DNS.
 
+use core::intrinsics::{AtomicOrdering, atomic_xadd};
+
 use aya_ebpf::{
     bindings::BPF_F_NO_PREALLOC,
     macros::map,
@@ -33,7 +35,8 @@ pub(crate) static ANSWER_SCRATCH: PerCpuArray<AnswerBuffer> = PerCpuArray::with_
 #[inline(always)]
 pub(crate) fn count(counter: DnsCounter) {
     if let Some(slot) = DNS_COUNTERS.get_ptr_mut(counter as u32) {
+        // The program for packets that leave can interrupt the one for those that come, on the same CPU.
         // SAFETY: a per-CPU slot.
-        unsafe { *slot += 1 };
+        unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(slot, 1) };
     }
 }
