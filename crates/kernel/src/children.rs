@@ -4,7 +4,7 @@ use std::{
     io,
     os::fd::{AsFd as _, BorrowedFd},
     process::{Child, ExitStatus},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -48,11 +48,14 @@ pub fn wait(mut child: Child, limit: Duration) -> io::Result<ExitStatus> {
 
 fn has_ended(process: BorrowedFd<'_>, limit: Duration) -> io::Result<bool> {
     let mut awaited = [PollFd::new(process, PollFlags::POLLIN)];
+    let started = Instant::now();
     loop {
+        let left = limit.saturating_sub(started.elapsed());
         match poll(
             &mut awaited,
-            PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX),
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
         ) {
+            // The limit holds for all attempts together: signals may come again and again.
             Err(Errno::EINTR) => {}
             outcome => return Ok(outcome? > 0),
         }
