@@ -88,6 +88,8 @@ pub enum Fault {
     NotAttached,
     /// It was no longer pinned.
     Unpinned,
+    /// It could not be pinned before.
+    NotPinned,
 }
 
 /// The reason why a link could not be mended.
@@ -203,39 +205,47 @@ impl Links {
         drop(self.0.pinned.set(set));
     }
 
-    /// Attaches again what was detached, and pins again what was unpinned.
+    /// Attaches again what was detached, and pins again what was unpinned. For a program that is attached again and
+    /// cannot be pinned both are returned; the next call pins it.
     pub fn mend(&self) -> Vec<Result<Mended, MendError>> {
-        let mend = |link| self.mend_one(link).transpose();
-        self.0.links.iter().filter_map(mend).collect()
+        self.0.links.iter().flat_map(|link| self.mend_one(link)).collect()
     }
 
-    fn mend_one(&self, link: &Link) -> Result<Option<Mended>, MendError> {
+    fn mend_one(&self, link: &Link) -> Vec<Result<Mended, MendError>> {
         let mut held = link.held();
-        if held.needs == 0 {
-            return Ok(None);
-        }
-        let is_detached = match (link.hook, &held.link) {
-            (_, None) => true,
-            (Hook::Cgroup(_), Some(_)) => held.state() == LinkState::Detached,
-            (Hook::Tracepoint(_) | Hook::Security(_), Some(_)) => false,
-        };
         let program = link.program;
-        if is_detached {
-            let fault = if held.link.is_some() {
-                Fault::Detached
-            } else {
-                Fault::NotAttached
-            };
-            self.attach(link, &mut held)?;
-            return Ok(Some(Mended { program, fault }));
+        let Some(fault) = self.fault(link, &held) else {
+            return Vec::new();
+        };
+        let outcome = match fault {
+            Fault::Detached | Fault::NotAttached => self.attach(link, &mut held),
+            Fault::Unpinned | Fault::NotPinned => self.pin(program, &mut held),
+        };
+        let is_mended = match fault {
+            Fault::Detached | Fault::NotAttached => !matches!(outcome, Err(MendError::Attach { .. })),
+            Fault::Unpinned | Fault::NotPinned => outcome.is_ok(),
+        };
+        let mended = is_mended.then_some(Ok(Mended { program, fault }));
+        mended.into_iter().chain(outcome.err().map(Err)).collect()
+    }
+
+    /// Returns the fault of a link; `None` if it has none, or nothing needs it.
+    fn fault(&self, link: &Link, held: &Attachment) -> Option<Fault> {
+        if held.needs == 0 {
+            return None;
         }
-        let is_missing = |set: &PinnedSet| held.is_unpinned || !set.has_link(program);
-        if !self.0.pinned.get().is_some_and(is_missing) {
-            return Ok(None);
+        match (link.hook, &held.link) {
+            (_, None) => return Some(Fault::NotAttached),
+            (Hook::Cgroup(_), Some(_)) if held.state() == LinkState::Detached => {
+                return Some(Fault::Detached);
+            }
+            (Hook::Cgroup(_) | Hook::Tracepoint(_) | Hook::Security(_), Some(_)) => {}
         }
-        self.pin(program, &mut held)?;
-        let fault = Fault::Unpinned;
-        Ok(Some(Mended { program, fault }))
+        let set = self.0.pinned.get()?;
+        if held.is_unpinned {
+            return Some(Fault::NotPinned);
+        }
+        (!set.has_link(link.program)).then_some(Fault::Unpinned)
     }
 }
 

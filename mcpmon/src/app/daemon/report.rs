@@ -96,6 +96,7 @@ impl Daemon {
                         Fault::Unpinned => {
                             format!("another process removed `{program}` from where it is kept")
                         }
+                        Fault::NotPinned => format!("the program `{program}` could not be pinned before"),
                     };
                     self.note(KERNEL_LINKS, Some(cause));
                     self.note(KERNEL_LINKS, None);
