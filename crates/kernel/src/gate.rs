@@ -317,6 +317,12 @@ impl Shares {
         }
         fits
     }
+
+    /// Gives back what was taken.
+    pub(super) fn give_back(&mut self, uid: u32, entries: usize) {
+        let used = self.used.entry(uid).or_default();
+        *used = used.saturating_sub(entries);
+    }
 }
 
 fn since_boot() -> io::Result<Duration> {

@@ -99,16 +99,16 @@ impl StartTables {
         let is_own = |program: &CheckedProgram| program.path != canary;
         let known = self.programs.keys().filter_map(Result::ok).filter(is_own);
         let checked: BTreeSet<CheckedProgram> = known.collect();
-        let (wanted, beyond) = fitting(wanted(accepted), &checked);
+        let known = self.digests.iter().filter_map(Result::ok);
+        let before: BTreeMap<AcceptedDigest, u32> =
+            known.filter(|(entry, _)| is_own(&entry.program)).collect();
+        let (wanted, beyond) = fitting(wanted(accepted), &checked, &before);
         let programs: BTreeSet<CheckedProgram> = wanted.keys().map(|entry| entry.program).collect();
         let mut first = Ok(());
         for gone in checked.difference(&programs) {
             let removed = self.programs.remove(gone);
             first = first.and(removed);
         }
-        let known = self.digests.iter().filter_map(Result::ok);
-        let before: BTreeMap<AcceptedDigest, u32> =
-            known.filter(|(entry, _)| is_own(&entry.program)).collect();
         for gone in before.keys().filter(|entry| !programs.contains(&entry.program)) {
             let removed = self.digests.remove(gone);
             first = first.and(removed);
@@ -163,26 +163,75 @@ fn wanted(accepted: &BTreeSet<AcceptedProgram>) -> BTreeMap<AcceptedDigest, u32>
 }
 
 /// Returns the entries within each user's share, and the users with more. A program is checked with all its digests or
-/// not at all, and replaces none that is checked already.
+/// not at all, and replaces none that is checked already, even if it is one of these and gets more digests.
 fn fitting(
     mut wanted: BTreeMap<AcceptedDigest, u32>,
     checked: &BTreeSet<CheckedProgram>,
+    before: &BTreeMap<AcceptedDigest, u32>,
 ) -> (BTreeMap<AcceptedDigest, u32>, BTreeSet<u32>) {
-    let mut digests: BTreeMap<CheckedProgram, usize> = BTreeMap::new();
+    // The digests of each program, those in force apart from the others.
+    let mut digests: BTreeMap<CheckedProgram, (usize, usize)> = BTreeMap::new();
     for entry in wanted.keys() {
-        *digests.entry(entry.program).or_default() += 1;
+        let (in_force, others) = digests.entry(entry.program).or_default();
+        let is_in_force = checked.contains(&entry.program) && before.contains_key(entry);
+        *(if is_in_force { in_force } else { others }) += 1;
     }
-    let mut in_order: Vec<(CheckedProgram, usize)> = digests.into_iter().collect();
-    in_order.sort_by_key(|(program, _)| !checked.contains(program));
-    let mut of_programs = Shares::of(CHECKED_PROGRAMS_OF_USER);
-    let mut of_digests = Shares::of(ACCEPTED_DIGESTS_OF_USER);
-    in_order.retain(|(program, digests)| {
-        of_programs.take(program.uid, 1) && of_digests.take(program.uid, *digests)
-    });
-    let fits: BTreeSet<CheckedProgram> = in_order.into_iter().map(|(program, _)| program).collect();
+    let mut room = Room {
+        programs: Shares::of(CHECKED_PROGRAMS_OF_USER),
+        digests: Shares::of(ACCEPTED_DIGESTS_OF_USER),
+    };
+    let mut fits = BTreeSet::new();
+    for (program, (in_force, _)) in digests.iter().filter(|(program, _)| checked.contains(program)) {
+        if room.take(program.uid, *in_force) {
+            fits.insert(*program);
+        }
+    }
+    for (program, (in_force, others)) in digests.iter().filter(|(program, _)| checked.contains(program)) {
+        if fits.contains(program) && !room.digests.take(program.uid, *others) {
+            room.give_back(program.uid, *in_force);
+            fits.remove(program);
+        }
+    }
+    for (program, (_, all)) in digests.iter().filter(|(program, _)| !checked.contains(program)) {
+        if room.take(program.uid, *all) {
+            fits.insert(*program);
+        }
+    }
     wanted.retain(|entry, _| fits.contains(&entry.program));
-    of_programs.beyond.append(&mut of_digests.beyond);
-    (wanted, of_programs.beyond)
+    (wanted, room.beyond())
+}
+
+/// The rest of each user's shares of the tables.
+struct Room {
+    programs: Shares,
+    digests: Shares,
+}
+
+impl Room {
+    /// Takes the entries for one program with its digests, or none if they do not all fit.
+    fn take(&mut self, uid: u32, digests: usize) -> bool {
+        let has_slot = self.programs.take(uid, 1);
+        let fits = has_slot && self.digests.take(uid, digests);
+        if has_slot && !fits {
+            self.programs.give_back(uid, 1);
+        }
+        fits
+    }
+
+    /// Gives back the entries of one program.
+    fn give_back(&mut self, uid: u32, digests: usize) {
+        self.programs.give_back(uid, 1);
+        self.digests.give_back(uid, digests);
+    }
+
+    /// Returns the users that have more than their shares.
+    fn beyond(self) -> BTreeSet<u32> {
+        self.programs
+            .beyond
+            .union(&self.digests.beyond)
+            .copied()
+            .collect()
+    }
 }
 
 fn checked(uid: u32, path: &Path) -> CheckedProgram {
@@ -388,7 +437,11 @@ mod tests {
     fn a_user_with_many_leaves_room_for_others(programs: Range<usize>, digests: usize) -> usize {
         let few: BTreeMap<_, _> = entries(8, 0..10, 2).collect();
         let many = entries(7, programs, digests);
-        let (fits, beyond) = fitting(many.chain(few.clone()).collect(), &BTreeSet::new());
+        let (fits, beyond) = fitting(
+            many.chain(few.clone()).collect(),
+            &BTreeSet::new(),
+            &BTreeMap::new(),
+        );
         assert_eq!(beyond, BTreeSet::from([7]));
         assert!(few.keys().all(|entry| fits.contains_key(entry)));
         fits.len() - few.len()
@@ -399,6 +452,29 @@ mod tests {
         let before: BTreeMap<_, _> = entries(7, 1..CHECKED_PROGRAMS_OF_USER + 1, 1).collect();
         let checked = before.keys().map(|entry| entry.program).collect();
         let all = before.clone().into_iter().chain(entries(7, 0..1, 1)).collect();
-        assert_eq!(fitting(all, &checked), (before, BTreeSet::from([7])));
+        let fits = fitting(all, &checked, &before);
+        assert_eq!(fits, (before, BTreeSet::from([7])));
+    }
+
+    #[test]
+    fn what_is_checked_gives_way_to_no_more_digests_of_another() {
+        let half = ACCEPTED_DIGESTS_OF_USER / 2;
+        let first: BTreeMap<_, _> = entries(7, 0..1, half).collect();
+        let second: BTreeMap<_, _> = entries(7, 1..2, half).collect();
+        let before: BTreeMap<_, _> = first.into_iter().chain(second.clone()).collect();
+        let checked = before.keys().map(|entry| entry.program).collect();
+        let more = entries(7, 0..1, half + 1).chain(second.clone()).collect();
+        let (fits, beyond) = fitting(more, &checked, &before);
+        assert_eq!((fits.len(), beyond), (half, BTreeSet::from([7])));
+        assert!(second.keys().all(|entry| fits.contains_key(entry)));
+    }
+
+    #[test]
+    fn a_program_with_too_many_digests_keeps_no_slot() {
+        let large = entries(7, 0..1, ACCEPTED_DIGESTS_OF_USER + 1);
+        let small: BTreeMap<_, _> = entries(7, 1..CHECKED_PROGRAMS_OF_USER + 1, 1).collect();
+        let all = large.chain(small.clone()).collect();
+        let fits = fitting(all, &BTreeSet::new(), &BTreeMap::new());
+        assert_eq!(fits, (small, BTreeSet::from([7])));
     }
 }
