@@ -29,7 +29,7 @@ use super::{
     preflight,
     processes::{AgentNames, ProcessTable, RefusedFiles},
     rings::{Overlap, Rings},
-    starts::{self, StartCanary, StartTables},
+    starts::{self, StartCanary, StartTables, Unproved},
     sys::{self, clocks},
 };
 
@@ -432,11 +432,11 @@ impl Attached {
     /// Returns a proof that starts are checked by their digest.
     ///
     /// # Errors
-    /// Returns why they are not, if no program for it could be attached.
-    pub fn start_canary(&self) -> Result<StartCanary, String> {
+    /// Returns why they are not, if no program for it could be attached, or its tables cannot be opened.
+    pub fn start_canary(&self) -> Result<StartCanary, Unproved> {
         match &self.unchecked {
-            Some(cause) => Err(cause.clone()),
-            None => StartCanary::open(&self.maps).map_err(|error| error.to_string()),
+            Some(cause) => Err(Unproved::Absent(cause.clone())),
+            None => StartCanary::open(&self.maps).map_err(|error| Unproved::Failed(error.to_string())),
         }
     }
 

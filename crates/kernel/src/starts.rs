@@ -242,11 +242,23 @@ fn checked(uid: u32, path: &Path) -> CheckedProgram {
     }
 }
 
+/// The reason why it is not proved that starts are checked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unproved {
+    /// This host has nothing for it.
+    #[error("{0}")]
+    Absent(String),
+    /// It does not work, or the proof cannot be made.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// A proof that starts are checked: a file that must not start, and starts once its digest is accepted.
 pub struct StartCanary {
     tables: StartTables,
     switch: Array<MapData, Gate>,
     counters: Counters,
+    is_proved: bool,
 }
 
 impl std::fmt::Debug for StartCanary {
@@ -274,16 +286,29 @@ impl StartCanary {
             counters: Counters {
                 values: PerCpuArray::try_from(Map::PerCpuArray(data("COUNTERS")?))?,
             },
+            is_proved: false,
         })
+    }
+
+    /// Returns whether the proof succeeded once.
+    pub const fn is_proved(&self) -> bool {
+        self.is_proved
     }
 
     /// Starts a script of this text, which names its interpreter: once as a program whose digest is not accepted, and
     /// once as one whose digest is.
     ///
     /// # Errors
-    /// Returns why starts are not checked.
-    pub fn prove(&mut self, script: &str) -> Result<(), String> {
-        let canary = Canary::make(script).map_err(|error| format!("no canary can be made: {error}"))?;
+    /// Returns why starts are not checked. Where the proof succeeded before, this host has what it needs.
+    pub fn prove(&mut self, script: &str) -> Result<(), Unproved> {
+        let outcome = since(self.is_proved, self.try_prove(script));
+        self.is_proved |= outcome.is_ok();
+        outcome
+    }
+
+    fn try_prove(&mut self, script: &str) -> Result<(), Unproved> {
+        let canary =
+            Canary::make(script).map_err(|error| failed(format!("no canary can be made: {error}")))?;
         let program = checked(getuid().as_raw(), Path::new(CANARY_PATH));
         let entry = AcceptedDigest {
             program,
@@ -291,15 +316,17 @@ impl StartCanary {
         };
         let refused = self.tables.programs.insert(program, 1, 0);
         let outcome = refused
-            .map_err(|error| error.to_string())
+            .map_err(failed)
             .and_then(|()| self.is_refused(&canary))
             .and_then(|()| {
                 let accepted = self.tables.digests.insert(entry, AcceptedDigest::WHOLE, 0);
-                accepted.map_err(|error| error.to_string())
+                accepted.map_err(failed)
             })
             .and_then(|()| {
                 canary.start().map_err(|error| {
-                    format!("a canary with an accepted digest does not run to its end: {error}")
+                    failed(format!(
+                        "a canary with an accepted digest does not run to its end: {error}"
+                    ))
                 })
             });
         drop(self.tables.programs.remove(&program));
@@ -307,25 +334,25 @@ impl StartCanary {
         outcome
     }
 
-    fn is_refused(&self, canary: &Canary) -> Result<(), String> {
+    fn is_refused(&self, canary: &Canary) -> Result<(), Unproved> {
         let unhashed = || self.counters.get(Counter::StartUnhashed).unwrap_or_default();
         let before = unhashed();
         match canary.start() {
             Err(error) if error.raw_os_error() == Some(Errno::EPERM as i32) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                Err(format!("the canary was not refused, and does not end: {error}"))
-            }
-            Err(error) => Err(format!(
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(failed(format!(
+                "the canary was not refused, and does not end: {error}"
+            ))),
+            Err(error) => Err(failed(format!(
                 "the canary does not start, though nothing refused it: {error}"
-            )),
-            Ok(()) if unhashed() > before => Err(
+            ))),
+            Ok(()) if unhashed() > before => Err(Unproved::Absent(
                 "IMA gives no SHA-256: it is not built into the kernel, or `ima_hash=` names another digest"
                     .to_owned(),
-            ),
-            Ok(()) if self.is_closed() => Err("the exec gate is closed".to_owned()),
-            Ok(()) => Err(
+            )),
+            Ok(()) if self.is_closed() => Err(failed("the exec gate is closed")),
+            Ok(()) => Err(Unproved::Absent(
                 "the canary was not refused: the kernel accepts the program, and does not call it".to_owned(),
-            ),
+            )),
         }
     }
 
@@ -333,6 +360,18 @@ impl StartCanary {
         let (_, now) = sys::clocks();
         self.switch.get(&0, 0).is_ok_and(|gate| gate.open_until <= now)
     }
+}
+
+/// Judges the outcome of a proof. What this host had when the proof succeeded before is not absent.
+fn since(was_proved: bool, outcome: Result<(), Unproved>) -> Result<(), Unproved> {
+    match outcome {
+        Err(Unproved::Absent(cause)) if was_proved => Err(failed(cause)),
+        outcome => outcome,
+    }
+}
+
+fn failed(cause: impl ToString) -> Unproved {
+    Unproved::Failed(cause.to_string())
 }
 
 /// A script in memory, so that no file system has to be writable or may forbid programs.
@@ -382,6 +421,18 @@ mod tests {
     #[test_case("lockdown,bpfx" => Some("`bpf` is not among the active security modules (lockdown,bpfx): start the kernel with `lsm=lockdown,bpfx,bpf`".to_owned()))]
     fn without_bpf_the_remedy_is_told(modules: &str) -> Option<String> {
         without_bpf(modules)
+    }
+
+    #[test]
+    fn what_was_proved_once_is_not_absent_later() {
+        let absent = || Err(Unproved::Absent("not called".to_owned()));
+        assert_eq!(since(false, absent()), absent());
+        assert_eq!(since(true, absent()), Err(failed("not called")));
+        for was_proved in [false, true] {
+            let closed = Err(failed("closed"));
+            assert_eq!(since(was_proved, closed.clone()), closed);
+            assert_eq!(since(was_proved, Ok(())), Ok(()));
+        }
     }
 
     #[test]

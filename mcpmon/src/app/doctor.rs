@@ -8,7 +8,8 @@ use mcpmon_kernel::{
     cgroup::CgroupRoot,
     preflight::{self, Missing},
     sensor::{Sensor, SensorError},
-    sockets, starts,
+    sockets,
+    starts::{self, Unproved},
 };
 use mcpmon_model::SandboxRules;
 use mcpmon_policy::{
@@ -420,13 +421,13 @@ fn trial(missing: &[Missing]) -> Vec<DoctorFinding> {
         return vec![broken("kernel programs", error.to_string())];
     }
     let loaded = good("kernel programs", "the verifier takes them, and they attach");
-    // Nothing is gated: it is open for the canary alone.
-    let mut canary = sensor.attached.start_canary();
-    if let Err(error) = sensor.gate.open_for(CANARY_TIME) {
-        canary = Err(format!("the exec gate cannot be opened: {error}"));
-    }
-    let canary = canary.as_mut().map_err(|cause| cause.clone());
-    let checks = selftest::run_alone(&mut sensor.rings, sensor.attached.links(), canary);
+    let mut canary = sensor.attached.start_canary().and_then(|canary| {
+        // Nothing is gated: it is open for the canary alone.
+        let opened = sensor.gate.open_for(CANARY_TIME);
+        let failed = |error| Unproved::Failed(format!("the exec gate cannot be opened: {error}"));
+        opened.map(|()| canary).map_err(failed)
+    });
+    let checks = selftest::run_alone(&mut sensor.rings, sensor.attached.links(), &mut canary);
     let gaps: Vec<DoctorFinding> = sensor
         .attached
         .gaps()

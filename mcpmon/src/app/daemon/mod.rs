@@ -25,7 +25,7 @@ use mcpmon_kernel::{
     links::{LinkState, Links},
     preflight,
     sensor::SensorError,
-    starts::StartCanary,
+    starts::{StartCanary, Unproved},
 };
 use mcpmon_model::{EventKind, InstanceId, Kills, Timestamp};
 use mcpmon_policy::{
@@ -188,7 +188,7 @@ struct Daemon {
     /// The links that hold the kernel programs, and their state at the latest check.
     links: Links,
     /// The proof that starts are checked; the reason if there can be none.
-    canary: Arc<Mutex<Result<StartCanary, String>>>,
+    canary: Arc<Mutex<Result<StartCanary, Unproved>>>,
     link_states: Vec<LinkState>,
     checks: Vec<SelfTestCheck>,
     checked_at: Option<String>,

@@ -45,14 +45,16 @@ impl Daemon {
         self.testing = true;
         let (engine, checked) = (self.engine.sender.clone(), self.checked.clone());
         let (links, canary) = (self.links.clone(), Arc::clone(&self.canary));
+        let proof = Arc::clone(&canary);
         let test = tokio::task::spawn_blocking(move || {
             let mut canary = canary.lock().unwrap_or_else(PoisonError::into_inner);
-            selftest::run(&engine, &links, canary.as_mut().map_err(|cause| cause.clone()))
+            selftest::run(&engine, &links, &mut canary)
         });
         tokio::spawn(async move {
-            let checks = test
-                .await
-                .unwrap_or_else(|error| selftest::impossible(&error.to_string()));
+            let checks = test.await.unwrap_or_else(|error| {
+                let canary = proof.lock().unwrap_or_else(PoisonError::into_inner);
+                selftest::impossible(&error.to_string(), &canary)
+            });
             // The receiver is gone when the daemon stops; the result is not needed then.
             drop(checked.send(checks).await);
         });
@@ -68,6 +70,7 @@ impl Daemon {
         self.note("exec sensor", selftest::cause(&checks, Component::ExecSensor));
         self.note("pins", selftest::cause(&checks, Component::Pins));
         self.note("exec gate", selftest::cause(&checks, Component::ExecGate));
+        self.note("start check", selftest::cause(&checks, Component::StartCheck));
         for reply in self.waiting.drain(..) {
             drop(reply.send(DaemonAnswer::Checks(checks.clone())));
         }

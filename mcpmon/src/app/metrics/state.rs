@@ -113,9 +113,10 @@ fn build() -> MetricFamily {
 }
 
 /// Returns 1 for each component that passed the latest self-test. Returns 0 for each that did not, and for every other
-/// degraded component. What this host has nothing for is no component of it.
+/// degraded component. Checked starts are a component where a self-test says so: not before the first one, and not where
+/// this host has nothing for them.
 fn effective(status: &Status) -> Vec<(Labels, u64)> {
-    let is_here = |(component, _): &&(Component, &str)| !is_absent(&status.checks, *component);
+    let is_here = |(component, _): &&(Component, &str)| is_here(&status.checks, *component);
     let tested = TESTED.iter().filter(is_here).map(|(component, name)| {
         let works = is_proved(&status.checks, *component) && !status.degraded.contains_key(*name);
         (*name, u64::from(works))
@@ -136,12 +137,11 @@ fn is_proved(checks: &[SelfTestCheck], component: Component) -> bool {
     outcomes().any(is_passed) && !outcomes().any(is_failed)
 }
 
-/// Returns whether this host has nothing for a component.
-fn is_absent(checks: &[SelfTestCheck], component: Component) -> bool {
+/// Returns whether this host has a component. Checked starts are the only one that it may have nothing for.
+fn is_here(checks: &[SelfTestCheck], component: Component) -> bool {
     let is_absent = |check: &SelfTestCheck| matches!(check.outcome, CheckOutcome::Absent(_));
-    checks
-        .iter()
-        .any(|check| check.component == component && is_absent(check))
+    let is_told = |check: &SelfTestCheck| check.component == component && !is_absent(check);
+    component != Component::StartCheck || checks.iter().any(is_told)
 }
 
 fn label(name: &'static str, value: &str) -> Labels {
@@ -188,9 +188,15 @@ mod tests {
 
     #[test]
     fn what_a_host_has_nothing_for_is_told_from_what_does_not_work() {
-        let is_absent = |outcome| is_absent(&[check(Component::StartCheck, outcome)], Component::StartCheck);
-        assert!(is_absent(CheckOutcome::Absent("no BPF LSM".to_owned())));
-        assert!(!is_absent(CheckOutcome::Failed("not refused".to_owned())));
-        assert!(!is_absent(CheckOutcome::Passed));
+        let is_here = |checks: &[SelfTestCheck]| is_here(checks, Component::StartCheck);
+        let is_here_after = |outcome| is_here(&[check(Component::StartCheck, outcome)]);
+        assert!(!is_here_after(CheckOutcome::Absent("no BPF LSM".to_owned())));
+        assert!(is_here_after(CheckOutcome::Failed("not refused".to_owned())));
+        assert!(is_here_after(CheckOutcome::Passed));
+        assert!(!is_here(&[]), "before the first self-test");
+        assert!(
+            super::is_here(&[], Component::ExecGate),
+            "every host must have one"
+        );
     }
 }

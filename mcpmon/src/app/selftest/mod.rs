@@ -19,7 +19,7 @@ use mcpmon_kernel::{
     preflight,
     rings::Rings,
     sensor::EGRESS,
-    starts::StartCanary,
+    starts::{StartCanary, Unproved},
 };
 use mcpmon_pins::Process;
 use serde::{Deserialize, Serialize};
@@ -85,13 +85,16 @@ pub enum CheckOutcome {
 pub(crate) fn run(
     engine: &Sender<EngineMessage>,
     links: &Links,
-    canary: Result<&mut StartCanary, String>,
+    canary: &mut Result<StartCanary, Unproved>,
 ) -> Vec<SelfTestCheck> {
     let nonce = Uuid::now_v7().to_string();
     let (reply, ready) = oneshot::channel();
     let sent = engine.send_blocking(EngineMessage::Probe(Probe::new(nonce.clone()), reply));
     if sent.is_err() || wait(ready).is_none() {
-        return impossible("the engine thread has ended or is stuck: restart the daemon");
+        return impossible(
+            "the engine thread has ended or is stuck: restart the daemon",
+            canary,
+        );
     }
     perform(&nonce, links, canary, || {
         std::thread::sleep(Duration::from_millis(5));
@@ -114,7 +117,7 @@ fn wait<T>(answer: oneshot::Receiver<T>) -> Option<T> {
 pub(crate) fn run_alone(
     rings: &mut Rings,
     links: &Links,
-    canary: Result<&mut StartCanary, String>,
+    canary: &mut Result<StartCanary, Unproved>,
 ) -> Vec<SelfTestCheck> {
     let nonce = Uuid::now_v7().to_string();
     let mut probe = Probe::new(nonce.clone());
@@ -131,7 +134,7 @@ pub(crate) fn run_alone(
 fn perform(
     nonce: &str,
     links: &Links,
-    changed: Result<&mut StartCanary, String>,
+    changed: &mut Result<StartCanary, Unproved>,
     look: impl FnMut() -> Sightings,
 ) -> Vec<SelfTestCheck> {
     links.require(EGRESS);
@@ -146,7 +149,7 @@ fn perform(
 fn perform_attached(
     nonce: &str,
     links: &Links,
-    changed: Result<&mut StartCanary, String>,
+    changed: &mut Result<StartCanary, Unproved>,
     mut look: impl FnMut() -> Sightings,
 ) -> Vec<SelfTestCheck> {
     let attempts = refusals::attempts();
@@ -195,14 +198,25 @@ fn link_check(program: &str, state: LinkState) -> SelfTestCheck {
 
 /// Checks that the kernel refuses a changed program when it is started. A kernel may accept the program for that and
 /// never call it.
-fn start_check(canary: Result<&mut StartCanary, String>) -> SelfTestCheck {
+fn start_check(canary: &mut Result<StartCanary, Unproved>) -> SelfTestCheck {
     // The interpreter is this program, which is there in an image without any other.
     let script = format!("#!/proc/self/exe {CANARY_COMMAND}\n");
-    let proof = canary.and_then(|canary| canary.prove(&script));
+    let proof = match canary {
+        Ok(canary) => canary.prove(&script),
+        Err(cause) => Err(cause.clone()),
+    };
     SelfTestCheck {
         component: Component::StartCheck,
         name: "changed programs are refused when they are started, by BPF LSM and IMA".to_owned(),
-        outcome: proof.map_or_else(CheckOutcome::Absent, |()| CheckOutcome::Passed),
+        outcome: proved(proof),
+    }
+}
+
+fn proved(proof: Result<(), Unproved>) -> CheckOutcome {
+    match proof {
+        Ok(()) => CheckOutcome::Passed,
+        Err(Unproved::Absent(cause)) => CheckOutcome::Absent(cause),
+        Err(Unproved::Failed(cause)) => CheckOutcome::Failed(cause),
     }
 }
 
@@ -307,23 +321,28 @@ fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> SelfTestCheck {
     }
 }
 
-/// Returns a failed check for every component, because the test itself could not be done.
-pub(crate) fn impossible(cause: &str) -> Vec<SelfTestCheck> {
+/// Returns a failed check for every component, because the test itself could not be done. Checked starts are a
+/// component where they were proved before: this host may have nothing for them.
+pub(crate) fn impossible(cause: &str, canary: &Result<StartCanary, Unproved>) -> Vec<SelfTestCheck> {
+    let has_start_check = canary.as_ref().is_ok_and(StartCanary::is_proved);
+    all_failed(cause, has_start_check)
+}
+
+fn all_failed(cause: &str, has_start_check: bool) -> Vec<SelfTestCheck> {
     let components = [
         Component::NetworkGate,
         Component::PacketGate,
         Component::ExecSensor,
         Component::Pins,
         Component::ExecGate,
-        Component::StartCheck,
     ];
-    components
-        .map(|component| SelfTestCheck {
-            component,
-            name: "the self-test can be done".to_owned(),
-            outcome: CheckOutcome::Failed(cause.to_owned()),
-        })
-        .into()
+    let of_starts = has_start_check.then_some(Component::StartCheck);
+    let failed = |component| SelfTestCheck {
+        component,
+        name: "the self-test can be done".to_owned(),
+        outcome: CheckOutcome::Failed(cause.to_owned()),
+    };
+    components.into_iter().chain(of_starts).map(failed).collect()
 }
 
 /// Returns the reasons why a component does not work; `None` if it works.
@@ -370,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_test_that_cannot_be_done_fails_every_component() {
-        let checks = impossible("why");
+        let checks = all_failed("why", true);
         for component in [
             Component::NetworkGate,
             Component::PacketGate,
@@ -382,6 +401,22 @@ mod tests {
             let told = cause(&checks, component);
             assert_eq!(told.as_deref(), Some("the self-test can be done: why"));
         }
+        // Not where this host may have nothing for it.
+        let never_proved = Err(Unproved::Absent("no `bpf`".to_owned()));
+        let checks = impossible("why", &never_proved);
+        assert_eq!(cause(&checks, Component::StartCheck), None);
+    }
+
+    #[test]
+    fn starts_that_are_not_checked_are_told_unless_this_host_has_nothing_for_it() {
+        let told = |proof| {
+            let check = start_check(&mut Err(proof));
+            cause(&[check], Component::StartCheck)
+        };
+        assert_eq!(told(Unproved::Absent("no `bpf`".to_owned())), None);
+        let failed = told(Unproved::Failed("the exec gate is closed".to_owned()));
+        assert!(failed.is_some_and(|cause| cause.ends_with("IMA: the exec gate is closed")));
+        assert_eq!(proved(Ok(())), CheckOutcome::Passed);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use mcpmon_common::{
 use mcpmon_kernel::{
     gate::GatedName,
     records::{Record, RefusedStart},
-    starts::AcceptedProgram,
+    starts::{AcceptedProgram, Unproved},
 };
 use mcpmon_kernel_tests::{
     child::{Child, Test},
@@ -62,6 +62,9 @@ enum Start {
 pub(crate) fn proof(lab: &mut Lab) -> Result<()> {
     lab.sensor.gate.open_for(OPEN)?;
     let proof = proved(lab);
+    let is_absent = matches!(proof, Err(Unproved::Absent(_)));
+    let proof = proof.map_err(|cause| cause.to_string());
+    ensure!(proof.is_ok() || is_absent, "it fails: {proof:?}");
     lab.sensor.gate.close()?;
     // Where the list cannot be read, the kernel has to say so itself.
     let modules = fs::read_to_string("/sys/kernel/security/lsm").ok();
@@ -76,7 +79,7 @@ pub(crate) fn proof(lab: &mut Lab) -> Result<()> {
                 .start_canary()
                 .map(|mut canary| canary.prove(CANARY));
             ensure!(
-                matches!(&closed, Ok(Err(cause)) if cause.contains("gate is closed")),
+                matches!(&closed, Ok(Err(Unproved::Failed(cause))) if cause.contains("gate is closed")),
                 "{closed:?}"
             );
         }
@@ -100,7 +103,7 @@ pub(crate) fn proof(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-fn proved(lab: &Lab) -> Result<(), String> {
+fn proved(lab: &Lab) -> Result<(), Unproved> {
     lab.sensor.attached.start_canary()?.prove(CANARY)
 }
 
