@@ -40,14 +40,34 @@ impl HeldProgram {
         variables: Vec<(String, String)>,
     ) -> Result<Self, ProcessError> {
         let executable = process.opened(descriptor)?;
-        let mounts = process.mounts()?;
-        let device = mount_of(&executable.node).and_then(|mount| device_of(&mounts, mount));
         Ok(Self {
-            device: device.unwrap_or_else(|| kernel_device(executable.node.stat().st_dev)),
+            device: device_of_file(process, &executable.node)?,
             executable,
             root: process.root()?,
             working_directory: process.working_directory()?,
             variables,
+        })
+    }
+
+    /// Opens the file at an absolute path of this process's own file system, which a process that has ended may have
+    /// executed without anything beside it.
+    ///
+    /// # Errors
+    /// Returns an error if nothing is there, or it cannot be opened.
+    pub fn at(path: &Path) -> Result<Self, HashError> {
+        let root = Root::at(Path::new("/")).map_err(HashError::Plan)?;
+        let path = root.canonical(path).map_err(HashError::Plan)?;
+        let node = root.find(&path).map_err(HashError::Plan)?;
+        Ok(Self {
+            device: device_of_file(&Process::open(std::process::id())?, &node)?,
+            executable: Executable {
+                path,
+                deleted: false,
+                node,
+            },
+            root,
+            working_directory: PathBuf::from("/"),
+            variables: Vec::new(),
         })
     }
 
@@ -90,6 +110,13 @@ impl HeldProgram {
             ctime: nanoseconds.cast_unsigned(),
         }
     }
+}
+
+/// Returns the device of the file system of a file that this process opened, and that `process` sees too.
+fn device_of_file(process: &Process, node: &FoundFile) -> Result<u32, ProcessError> {
+    let mounts = process.mounts()?;
+    let device = mount_of(node).and_then(|mount| device_of(&mounts, mount));
+    Ok(device.unwrap_or_else(|| kernel_device(node.stat().st_dev)))
 }
 
 /// Returns the id of the mount through which a file was opened.
@@ -177,6 +204,32 @@ mod tests {
         }
         fs::write(&path, b"written since").expect("written");
         assert!(matches!(hash(&executed), Err(HashError::NotHeld)));
+    }
+
+    #[test]
+    fn a_program_is_found_at_its_path_only_if_it_was_executed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        for name in ["one", "two"] {
+            fs::copy("/bin/true", path(name)).expect("a copy");
+        }
+        std::os::unix::fs::symlink("one", path("link")).expect("a link");
+        let executed = held(&File::open(path("one")).expect("it is there"));
+        let executed = executed.identity(&executed.executable.node);
+        let hash = |name: &str| {
+            let program = HeldProgram::at(&path(name))?;
+            Hasher::default().held(&program, &executed, name.into(), &EntryPoint::Program, &|| false)
+        };
+        for name in ["one", "link"] {
+            let files = hash(name).expect("it was executed");
+            let file = files.executable.hashed().expect("a digest").clone();
+            assert_eq!(file.path.file_name(), Some("one".as_ref()));
+        }
+        // Of the same content.
+        assert!(matches!(hash("two"), Err(HashError::NotHeld)));
+        assert!(matches!(hash("none"), Err(HashError::Plan(_))));
+        fs::rename(path("two"), path("one")).expect("replaced");
+        assert!(matches!(hash("one"), Err(HashError::NotHeld)));
     }
 
     #[test]

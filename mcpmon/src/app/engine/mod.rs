@@ -294,7 +294,7 @@ struct Core {
     holds: Holds,
     /// Servers that are being stopped.
     doomed: BTreeSet<InstanceId>,
-    /// The files that wrappers held open of processes that they started, until these are hashed.
+    /// The files of started processes, as far as they are known without them, until these are hashed.
     handed: BTreeMap<ProcessId, HandedFiles>,
     denials: Denials,
     questions: Questions,

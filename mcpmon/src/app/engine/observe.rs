@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -25,7 +26,11 @@ use mcpmon_session::clock;
 use mcpmon_stdio::tree::descendants;
 
 use super::{Core, MAX_HANDED};
-use crate::app::{hashing::HandedFiles, host, linked::CommandFiles};
+use crate::app::{
+    hashing::{HandedFiles, HandedProgram},
+    host,
+    linked::CommandFiles,
+};
 
 /// Most bytes of a running process's arguments that are read.
 const ARGUMENT_LIMIT: u64 = 64 << 10;
@@ -104,6 +109,10 @@ impl Core {
         self.claim(&mut observed);
         let judgement = self.judge_exec(now, &observed);
         self.carry_out(judgement, Some(record.entry));
+        // What is reached by a path alone is for the order to hash that this start gave.
+        if observed.verified && observed.wrapped_as.is_none() {
+            self.handed.remove(&process);
+        }
         self.look_for_ended();
     }
 
@@ -131,16 +140,23 @@ impl Core {
         })
     }
 
-    /// Adds the wrapper's claim of a process that it started, and keeps the files that the wrapper held open.
+    /// Adds the wrapper's claim of a process that it started, and keeps the way to its files: what the wrapper held open,
+    /// or the path by which a program was executed that the kernel does not stop.
     fn claim(&mut self, exec: &mut Exec) {
-        let Some((server, start)) = self.wrappers.started_by(exec.parent) else {
-            return;
+        let program = match self.wrappers.started_by(exec.parent) {
+            Some((server, start)) => {
+                exec.wrapped_as = Some(server);
+                start.map(HandedProgram::Held)
+            }
+            None if exec.verified && exec.filename.starts_with('/') => {
+                Some(HandedProgram::At(PathBuf::from(&exec.filename)))
+            }
+            None => None,
         };
-        exec.wrapped_as = Some(server);
-        if let Some(start) = start {
+        if let Some(program) = program {
             let handed = HandedFiles {
                 since: Instant::now(),
-                start,
+                program,
                 file: exec.file,
                 name: exec.argv.first().cloned().unwrap_or_default(),
             };

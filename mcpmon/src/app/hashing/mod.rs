@@ -20,7 +20,7 @@ use mcpmon_engine::{
     pins::{LauncherFiles, Part, PinnedFile, ServerFiles, Writers},
 };
 use mcpmon_model::{FileId, InstanceId, ProcessId, Timestamp};
-use mcpmon_pins::{EntryPoint, HashError, Hasher, Launcher, Process, Touched, Watch};
+use mcpmon_pins::{EntryPoint, HashError, Hasher, HeldProgram, Launcher, Process, Touched, Watch};
 use mcpmon_policy::variable_names;
 
 use self::{
@@ -41,7 +41,7 @@ pub(super) struct HashJob {
     pub(super) loaded: Option<String>,
     /// Files that were executed on the way to the process; `None` if they were forgotten.
     pub(super) launcher: Option<Vec<String>>,
-    /// The files that its wrapper held open, for a process that ends before it is examined.
+    /// Its files as they are known without it, for a process that ends before it is examined.
     pub(super) handed: Option<HandedFiles>,
     /// The time at which the process began to run its program.
     pub(super) since: Timestamp,
@@ -49,15 +49,24 @@ pub(super) struct HashJob {
     pub(super) watch: FileWatch,
 }
 
-/// The files of a started process that its wrapper held open.
+/// The files of a started process, as far as they are known without it.
 #[derive(Clone, Debug)]
 pub(super) struct HandedFiles {
     pub(super) since: Instant,
-    pub(super) start: Arc<ClaimedStart>,
+    pub(super) program: HandedProgram,
     /// The file that the kernel saw executed: no other file is accepted.
     pub(super) file: FileId,
     /// The first argument of the process.
     pub(super) name: String,
+}
+
+/// The way to the program of a started process.
+#[derive(Clone, Debug)]
+pub(super) enum HandedProgram {
+    /// Its wrapper held it open.
+    Held(Arc<ClaimedStart>),
+    /// It was executed by this absolute path, and the kernel, which found its digest accepted, did not stop it.
+    At(PathBuf),
 }
 
 /// The queue of jobs for the hashing threads. Dropping it ends the threads.
@@ -317,19 +326,35 @@ fn look(
     let looked = look_at_process(hasher, job, watch, cancel);
     match (looked, &job.handed) {
         (Err(HashError::Cancelled), _) => Err(HashError::Cancelled),
-        (Err(error), Some(handed)) => {
-            let HandedFiles {
-                start, file, name, ..
-            } = handed;
-            let files = hasher.held(&start.program, file, name.into(), &job.entry(), cancel);
-            // The reason why the process itself could not be read is the more helpful one.
-            Ok(ExaminedProcess {
-                files: files.ok().ok_or(error)?,
-                environment: variable_names(start.names.iter().map(String::as_str)),
-            })
-        }
+        // The reason why the process itself could not be read is the more helpful one.
+        (Err(error), Some(handed)) => look_without_process(hasher, job, handed, cancel)
+            .ok()
+            .ok_or(error),
         (looked, _) => looked,
     }
+}
+
+fn look_without_process(
+    hasher: &mut Hasher,
+    job: &HashJob,
+    handed: &HandedFiles,
+    cancel: &dyn Fn() -> bool,
+) -> Result<ExaminedProcess, HashError> {
+    let mut hash = |program: &HeldProgram, entry: &EntryPoint| {
+        hasher.held(program, &handed.file, (&handed.name).into(), entry, cancel)
+    };
+    Ok(match &handed.program {
+        HandedProgram::Held(start) => ExaminedProcess {
+            files: hash(&start.program, &job.entry())?,
+            environment: variable_names(start.names.iter().map(String::as_str)),
+        },
+        // A script or package would be looked for from another directory than the process's.
+        HandedProgram::At(_) if !job.is_program_alone() => return Err(HashError::NotHeld),
+        HandedProgram::At(path) => ExaminedProcess {
+            files: hash(&HeldProgram::at(path)?, &EntryPoint::Program)?,
+            environment: Vec::new(),
+        },
+    })
 }
 
 fn look_at_process(
@@ -386,6 +411,12 @@ impl HashJob {
     fn entry(&self) -> EntryPoint {
         entry(&self.stage, self.loaded.as_deref())
     }
+
+    /// Returns whether the process runs a program that was started directly, and no code beside it.
+    fn is_program_alone(&self) -> bool {
+        let is_direct = self.launcher.as_ref().is_some_and(Vec::is_empty);
+        is_direct && self.loaded.is_none() && self.stage == Stage::Program
+    }
 }
 
 /// Returns where the code of a process at this stage is; `loaded` is the program that a dynamic loader was told to run.
@@ -441,4 +472,55 @@ pub(super) fn unknown(path: &Path, cause: &str) -> ServerFiles {
 pub(super) fn chain(error: &HashError) -> String {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    fn job(stage: Stage, launcher: Option<&[&str]>, loaded: Option<&str>) -> HashJob {
+        HashJob {
+            instance: InstanceId(1),
+            process: ProcessId { pid: 1, start: 0 },
+            uid: 7,
+            attempt: 1,
+            stage,
+            loaded: loaded.map(str::to_owned),
+            launcher: launcher.map(|way| way.iter().map(|file| (*file).to_owned()).collect()),
+            handed: None,
+            since: Timestamp(0),
+            watch: FileWatch::None,
+        }
+    }
+
+    #[test_case(job(Stage::Program, Some(&[]), None) => true; "a program")]
+    #[test_case(job(Stage::Script { path: "/s".to_owned() }, Some(&[]), None) => false; "a script")]
+    #[test_case(job(Stage::Module { name: "m".to_owned() }, Some(&[]), None) => false; "a module")]
+    #[test_case(job(Stage::Program, Some(&["/l"]), None) => false; "by a launcher")]
+    #[test_case(job(Stage::Program, None, None) => false; "its way is forgotten")]
+    #[test_case(job(Stage::Program, Some(&[]), Some("/p")) => false; "by a loader")]
+    fn only_a_program_alone_is_looked_for_at_its_path(job: HashJob) -> bool {
+        job.is_program_alone()
+    }
+
+    #[test]
+    fn another_file_at_the_path_is_not_that_of_a_process_that_is_gone() {
+        let handed = HandedFiles {
+            since: Instant::now(),
+            program: HandedProgram::At(PathBuf::from("/bin/true")),
+            file: FileId::default(),
+            name: "true".to_owned(),
+        };
+        let job = HashJob {
+            handed: Some(handed),
+            ..job(Stage::Program, Some(&[]), None)
+        };
+        let looked = look(&mut Hasher::default(), &job, None, &|| false).map(|looked| looked.files);
+        assert!(
+            matches!(looked, Err(HashError::Replaced { pid: 1 })),
+            "{looked:?}"
+        );
+    }
 }
