@@ -3,13 +3,14 @@
 
 use std::ops::Range;
 
+use wide::u8x16;
+
 /// Bytes that are processed together.
 const BLOCK: usize = 64;
+/// Bytes of a vector.
+const LANES: usize = 16;
 /// Bytes of a word in its head; shorter words differ in their heads.
 pub(super) const HEAD: usize = 8;
-
-const WORD: u8 = 1;
-const END: u8 = 2;
 
 /// The words and ends of sentences in a text in lower case.
 #[derive(Debug)]
@@ -26,15 +27,29 @@ struct BlockBits {
 
 impl BlockBits {
     fn of(block: &[u8; BLOCK]) -> Self {
-        let mut kinds = [0; BLOCK];
-        for (kind, byte) in kinds.iter_mut().zip(block) {
-            *kind = kind_of(*byte);
-        }
+        let is_in_word = |bytes| among(bytes | u8x16::splat(0x20), b'a', 26) | among(bytes, b'0', 10);
+        let is = |bytes: u8x16, byte| bytes.simd_eq(u8x16::splat(byte));
+        let is_end = |bytes| is(bytes, b'.') | is(bytes, b'!') | is(bytes, b'?') | is(bytes, b'\n');
         Self {
-            words: bits(&kinds, WORD),
-            ends: bits(&kinds, END),
+            words: bits(block, is_in_word),
+            ends: bits(block, is_end),
         }
     }
+}
+
+/// Returns a bit for each byte of a block that is of a kind. `kind` sets all bits of such a byte, and clears those of
+/// others.
+fn bits(block: &[u8; BLOCK], kind: impl Fn(u8x16) -> u8x16) -> u64 {
+    let vectors = block.as_chunks::<LANES>().0.iter();
+    vectors.enumerate().fold(0, |bits, (index, bytes)| {
+        bits | u64::from(kind(u8x16::new(*bytes)).to_bitmask()) << (LANES * index)
+    })
+}
+
+/// The kind of the `count` bytes from `first` on.
+fn among(bytes: u8x16, first: u8, count: u8) -> u8x16 {
+    let offsets = bytes - u8x16::splat(first);
+    offsets.min(u8x16::splat(count - 1)).simd_eq(offsets)
 }
 
 /// A word or an end of a sentence in a text.
@@ -107,26 +122,6 @@ impl<'t> Runs<'t> {
         let rest = self.text[at..].iter();
         rest.take_while(|byte| byte.is_ascii_alphanumeric()).count()
     }
-}
-
-/// Returns the kind of a byte. There is no branch, so that all bytes of a block are classified at once.
-const fn kind_of(byte: u8) -> u8 {
-    let is_word = ((byte | 0x20).wrapping_sub(b'a') < 26) | (byte.wrapping_sub(b'0') < 10);
-    let is_end = (byte == b'.') | (byte == b'!') | (byte == b'?') | (byte == b'\n');
-    (WORD & (is_word as u8).wrapping_neg()) | (END & (is_end as u8).wrapping_neg())
-}
-
-/// Returns a bit for each byte that has this kind.
-fn bits(kinds: &[u8; BLOCK], kind: u8) -> u64 {
-    /// Factor that moves the lowest bits of eight bytes next to each other.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
-    const LOWEST: u64 = 0x0101_0101_0101_0101;
-    let mut bits = 0;
-    for (index, bytes) in kinds.as_chunks::<8>().0.iter().enumerate() {
-        let bytes = u64::from_le_bytes(*bytes) >> kind.trailing_zeros() & LOWEST;
-        bits |= (bytes.wrapping_mul(GATHER) >> 56) << (8 * index);
-    }
-    bits
 }
 
 #[cfg(test)]
