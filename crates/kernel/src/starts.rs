@@ -245,7 +245,7 @@ fn checked(uid: u32, path: &Path) -> CheckedProgram {
 /// The reason why it is not proved that starts are checked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unproved {
-    /// This host has nothing for it.
+    /// This host has nothing for it, or it was never possible to find out.
     #[error("{0}")]
     Absent(String),
     /// It does not work, or the proof cannot be made.
@@ -308,7 +308,7 @@ impl StartCanary {
 
     fn try_prove(&mut self, script: &str) -> Result<(), Unproved> {
         let canary =
-            Canary::make(script).map_err(|error| failed(format!("no canary can be made: {error}")))?;
+            Canary::make(script).map_err(|error| absent(format!("no canary can be made: {error}")))?;
         let program = checked(getuid().as_raw(), Path::new(CANARY_PATH));
         let entry = AcceptedDigest {
             program,
@@ -345,13 +345,12 @@ impl StartCanary {
             Err(error) => Err(failed(format!(
                 "the canary does not start, though nothing refused it: {error}"
             ))),
-            Ok(()) if unhashed() > before => Err(Unproved::Absent(
-                "IMA gives no SHA-256: it is not built into the kernel, or `ima_hash=` names another digest"
-                    .to_owned(),
+            Ok(()) if unhashed() > before => Err(absent(
+                "IMA gives no SHA-256: it is not built into the kernel, or `ima_hash=` names another digest",
             )),
-            Ok(()) if self.is_closed() => Err(failed("the exec gate is closed")),
-            Ok(()) => Err(Unproved::Absent(
-                "the canary was not refused: the kernel accepts the program, and does not call it".to_owned(),
+            Ok(()) if self.is_closed() => Err(absent("the exec gate is closed")),
+            Ok(()) => Err(absent(
+                "the canary was not refused: the kernel accepts the program, and does not call it",
             )),
         }
     }
@@ -368,6 +367,10 @@ fn since(was_proved: bool, outcome: Result<(), Unproved>) -> Result<(), Unproved
         Err(Unproved::Absent(cause)) if was_proved => Err(failed(cause)),
         outcome => outcome,
     }
+}
+
+fn absent(cause: impl ToString) -> Unproved {
+    Unproved::Absent(cause.to_string())
 }
 
 fn failed(cause: impl ToString) -> Unproved {

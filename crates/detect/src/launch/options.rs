@@ -58,9 +58,9 @@ impl<'de> Deserialize<'de> for ValueOptions {
 /// The options of a program.
 #[derive(Debug)]
 pub(super) struct Parsed<'a> {
-    /// Value of a [`Role::Package`] option.
+    /// Value of a [`OptionRole::Package`] option.
     pub(super) package: Option<Word<'a>>,
-    /// Value of a [`Role::Directory`] option.
+    /// Value of a [`OptionRole::Directory`] option.
     pub(super) directory: Option<Word<'a>>,
     /// The end of the options.
     pub(super) end: End<'a>,

@@ -79,7 +79,7 @@ pub(crate) fn proof(lab: &mut Lab) -> Result<()> {
                 .start_canary()
                 .map(|mut canary| canary.prove(CANARY));
             ensure!(
-                matches!(&closed, Ok(Err(Unproved::Failed(cause))) if cause.contains("gate is closed")),
+                matches!(&closed, Ok(Err(Unproved::Absent(cause))) if cause.contains("gate is closed")),
                 "{closed:?}"
             );
         }
