@@ -24,7 +24,7 @@ use mcpmon_common::{
 
 /// Its name states the ABI that the object was built for; the loader looks for that name.
 #[map]
-pub(crate) static ABI_V7: Array<u32> = Array::with_max_entries(1, 0);
+pub(crate) static ABI_V8: Array<u32> = Array::with_max_entries(1, 0);
 
 #[map]
 pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
