@@ -141,8 +141,8 @@ struct Stretch {
     seen: Classes,
 }
 
-/// The stretches of a text, while it is read.
-struct Reading<'t> {
+/// Collects the stretches of a text while it is read.
+struct StretchReader<'t> {
     bytes: &'t [u8],
     stretches: Vec<Stretch>,
     /// The classes of the words of the present stretch.
@@ -152,7 +152,7 @@ struct Reading<'t> {
     is_blank: bool,
 }
 
-impl<'t> Reading<'t> {
+impl<'t> StretchReader<'t> {
     fn of(bytes: &'t [u8]) -> Self {
         Self {
             bytes,
@@ -417,18 +417,18 @@ impl Gate {
     /// Returns the stretches between positions where sentences certainly begin, each with a word.
     fn stretches(&self, lower: &str) -> Vec<Stretch> {
         let bytes = lower.as_bytes();
-        let mut reading = Reading::of(bytes);
+        let mut reader = StretchReader::of(bytes);
         Runs::of(bytes).each(|event| match event {
             Event::Word { head, span } => {
-                reading.is_blank = reading.is_blank && tokens::is_article(&bytes[span.clone()]);
+                reader.is_blank = reader.is_blank && tokens::is_article(&bytes[span.clone()]);
                 let hash = Words::hash(head);
                 if self.words.may_know(hash) {
-                    self.words.read(bytes, (hash, head), &span, &mut reading.seen);
+                    self.words.read(bytes, (hash, head), &span, &mut reader.seen);
                 }
             }
-            Event::End { at } => reading.end(at),
+            Event::End { at } => reader.end(at),
         });
-        let mut stretches = reading.finish();
+        let mut stretches = reader.finish();
         self.literals.each(lower, |place, class| {
             let from = place.start.saturating_sub(REACH_BYTES);
             let first = stretches.partition_point(|stretch| stretch.span.end <= from);
