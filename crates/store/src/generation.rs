@@ -2,9 +2,9 @@
 //! approvals, members of sessions, and the policy. Reading it is one `pread`.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -106,10 +106,49 @@ impl GenerationCounters {
         self.own.now()
     }
 
-    /// Raises all numbers.
-    pub(super) fn raise(&self) -> io::Result<()> {
+    /// Raises all numbers, and returns the one next to the store.
+    pub(super) fn raise(&self) -> io::Result<u64> {
         let before = self.before.as_ref().map_or(Ok(()), GenerationCounter::raise);
-        self.own.raise().and(before)
+        self.own.raise().and(before)?;
+        Ok(self.now())
+    }
+}
+
+/// The number of changes in a file that every user may read. It is written by one process and never locked, because
+/// every user could hold a lock of it.
+#[derive(Debug)]
+pub(super) struct PublicCounter {
+    file: File,
+    path: PathBuf,
+}
+
+impl PublicCounter {
+    /// Creates the file anew.
+    pub(super) fn create(path: &Path, changes: u64) -> io::Result<Self> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o644)
+            .open(path)?;
+        file.set_permissions(fs::Permissions::from_mode(0o644))?;
+        let counter = Self {
+            file,
+            path: path.to_owned(),
+        };
+        counter.write(changes)?;
+        Ok(counter)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn write(&self, changes: u64) -> io::Result<()> {
+        self.file.write_all_at(&changes.to_le_bytes(), 0)
     }
 }
 
@@ -148,6 +187,25 @@ mod tests {
             }
         });
         assert_eq!(generation.now(), 1 + 4 * EACH);
+    }
+
+    #[test]
+    fn every_user_may_read_the_published_number() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = crate::StoreLocation::new(directory.path().join("mcpmon.db"));
+        let store = crate::Store::open_at(&location, Access::default()).unwrap();
+        let path = directory.path().join("changes");
+        fs::write(&path, "of an earlier daemon").unwrap();
+        location.publish_changes(&path, store.changes()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(store.generation(), path);
+        let mut other = crate::Store::open_at(&location, Access::default()).unwrap();
+        let before = Generation::open(&path).unwrap().now();
+        other
+            .forget_definitions(mcpmon_model::Timestamp(7), &crate::Selection::default())
+            .unwrap();
+        assert_eq!(Generation::open(&path).unwrap().now(), before + 1);
+        assert_eq!(store.changes(), before + 1);
     }
 
     #[test]

@@ -104,19 +104,20 @@ pub(super) fn waiting(
         .collect()
 }
 
-/// Stores a person's answer to the call whose id begins with `digits`.
+/// Stores a person's answer to the call whose id begins with `digits`; with `own`, only calls of that user are seen.
 pub(super) fn answer(
     connection: &Connection,
     now: Timestamp,
     digits: &str,
     answer: CallAnswer,
     by: &str,
+    own: Option<u32>,
 ) -> rusqlite::Result<Answering> {
     let mut statement = connection.prepare_cached(
         "SELECT id, tool, expires, call, answer, answered_by FROM held_calls \
-         WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2",
+         WHERE substr(id, 1, length(?1)) = ?1 AND (?2 IS NULL OR uid = ?2) LIMIT 2",
     )?;
-    let mut rows = statement.query([digits])?;
+    let mut rows = statement.query(params![digits, own])?;
     let Some(row) = rows.next()? else {
         return Ok(Answering::Unknown);
     };
@@ -254,7 +255,7 @@ mod tests {
         assert_eq!(ids(&mut store, Timestamp(1_000)), Vec::<String>::new());
         let before = store.changes();
         let answered = store
-            .answer_call(NOW, "abc", CallAnswer::Once, "ann")
+            .answer_call(NOW, "abc", CallAnswer::Once, "ann", None)
             .expect("done");
         assert_eq!(answered, Answering::Answered(Box::new(held("abc1", "pay"))));
         assert!(store.changes() > before, "whoever holds it hears of it");
@@ -268,10 +269,10 @@ mod tests {
         };
         assert_eq!(answers(&mut store), std::slice::from_ref(&once));
         let again = store
-            .answer_call(NOW, "abc1", CallAnswer::Deny, "eve")
+            .answer_call(NOW, "abc1", CallAnswer::Deny, "eve", None)
             .expect("done");
         assert_eq!(again, Answering::Known(once));
-        let late = store.answer_call(Timestamp(1_000), "abd2", CallAnswer::Once, "ann");
+        let late = store.answer_call(Timestamp(1_000), "abd2", CallAnswer::Once, "ann", None);
         assert_eq!(late.expect("done"), Answering::Late);
     }
 
@@ -284,7 +285,7 @@ mod tests {
             ("ff", Answering::Unknown),
         ] {
             let answering = store
-                .answer_call(NOW, digits, CallAnswer::Once, "ann")
+                .answer_call(NOW, digits, CallAnswer::Once, "ann", None)
                 .expect("done");
             assert_eq!(answering, expected, "{digits}");
         }
@@ -295,7 +296,7 @@ mod tests {
     fn only_an_answer_for_the_session_outlives_its_call() {
         let (_directory, mut store) = filled(&[("abc1", "pay"), ("abd2", "show")]);
         for (id, answer) in [("abc1", CallAnswer::Session), ("abd2", CallAnswer::Once)] {
-            store.answer_call(NOW, id, answer, "ann").expect("done");
+            store.answer_call(NOW, id, answer, "ann", None).expect("done");
         }
         let release = |identity: &PinKey, id: &str| StoreEntry::ReleaseCall(identity.clone(), id.to_owned());
         let (own, other) = (sample::identity("files"), sample::identity("other"));
@@ -325,7 +326,7 @@ mod tests {
             .keep(&[StoreEntry::HoldCall(process, Box::new(later))])
             .expect("kept");
         let gone = store
-            .answer_call(NOW, "abc1", CallAnswer::Once, "ann")
+            .answer_call(NOW, "abc1", CallAnswer::Once, "ann", None)
             .expect("done");
         assert_eq!(gone, Answering::Unknown);
     }

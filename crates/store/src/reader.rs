@@ -23,13 +23,15 @@ use super::{
     ServerSummary, SessionMember, SessionSummary, Span, StoredEvent, ToolCall, bodies, calls, definitions,
     forgotten, held_calls, kills, launches,
     open_error::OpenError,
-    pins,
+    own_records, pins,
     query::{self, EventRange},
     schema::{self, SchemaError},
     servers, sessions, watches,
 };
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+/// The place of a copy of own records, as messages name it.
+const OWN_RECORDS: &str = "the daemon's store";
 
 /// A store opened for reading.
 #[derive(Debug)]
@@ -91,6 +93,33 @@ impl StoreReader {
             connection,
             path: path.to_owned(),
             view,
+        })
+    }
+
+    /// Copies the records of one user into a database of its own, and returns its bytes.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
+    pub fn own_records(&self, uid: u32) -> Result<Vec<u8>, QueryError> {
+        self.run(|connection| own_records::copy(connection, uid))
+    }
+
+    /// Opens the copy that [`own_records`](Self::own_records) returned in another process.
+    ///
+    /// # Errors
+    /// Returns an error if it is no store of this version.
+    pub fn of_own_records(bytes: &[u8]) -> Result<Self, OpenError> {
+        let path = PathBuf::from(OWN_RECORDS);
+        let opened = own_records::open(bytes).map_err(SchemaError::Sqlite);
+        let connection = opened.and_then(|connection| prepared(connection, schema::check));
+        let connection = connection.map_err(|source| OpenError::Schema {
+            path: path.clone(),
+            source,
+        })?;
+        Ok(Self {
+            connection,
+            path,
+            view: View::Live,
         })
     }
 

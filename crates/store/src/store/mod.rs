@@ -356,8 +356,10 @@ impl Store {
         digits: &str,
         answer: CallAnswer,
         by: &str,
+        own: Option<u32>,
     ) -> Result<Answering, StoreError> {
-        let answering = self.write(|transaction| held_calls::answer(transaction, now, digits, answer, by))?;
+        let answering =
+            self.write(|transaction| held_calls::answer(transaction, now, digits, answer, by, own))?;
         self.tell();
         Ok(answering)
     }
@@ -433,7 +435,9 @@ impl Store {
 
     /// Returns the file with the number of [`changes`](Self::changes).
     pub fn generation(&self) -> PathBuf {
-        Generation::path(&self.path)
+        self.location
+            .public()
+            .unwrap_or_else(|| Generation::path(&self.path))
     }
 
     /// Returns the number of changes of shared state.
@@ -448,7 +452,7 @@ impl Store {
 
     /// Notifies other processes that shared state has changed.
     fn tell(&self) {
-        if let Err(error) = self.generation.raise() {
+        if let Err(error) = self.location.raise(|| self.generation.raise()) {
             tracing::warn!(%error, "running wrappers do not hear that something changed");
         }
     }
