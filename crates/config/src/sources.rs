@@ -14,6 +14,7 @@ use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    load,
     mistake::Origin,
     trust::{self, Distrust, Trust},
 };
@@ -85,6 +86,12 @@ impl Search {
             user: None,
             system: self.system.clone(),
         }
+    }
+
+    /// Returns the host's file, if there is one, whether or not it can be read.
+    pub fn host_file(&self) -> Option<PathBuf> {
+        let path = self.system.join(FILE_NAME);
+        path.symlink_metadata().is_ok().then_some(path)
     }
 
     /// Returns the file to create if there is none: the user's, or the host's.
@@ -224,6 +231,16 @@ impl Sources {
     /// Returns each part with its text, in order.
     pub fn parts(&self) -> &[(Source, String)] {
         &self.0
+    }
+
+    /// Returns the texts without what only the daemon uses: addresses and files of exports, keys and bundles. Returns
+    /// `None` if one of them cannot be parsed.
+    pub fn for_users(&self) -> Option<Self> {
+        let parts = self.0.iter().map(|(source, text)| {
+            let text = load::without_host_sections(text)?;
+            Some((source.clone(), text))
+        });
+        parts.collect::<Option<_>>().map(Self)
     }
 
     /// Returns the bundle's files with these files of the host on top. The embedded default is for hosts without a

@@ -9,6 +9,7 @@ mod key_mistake;
 mod merge;
 mod node;
 mod reader;
+mod shown;
 mod suggest;
 mod yaml;
 
@@ -24,6 +25,7 @@ pub(super) use self::{
     merge::merge,
     node::{KeyPath, ListItem, MapEntry, Node, YamlValue},
     reader::{PathSubject, SerdeFault},
+    shown::without_host_sections,
     suggest::closest,
 };
 use super::{
