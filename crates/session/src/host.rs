@@ -18,6 +18,11 @@ use super::{files, hosted::FLUSH, shared::SharedState, tapped};
 /// The time after joining in which a check of a call waits: members that were alone until then may still have records
 /// to write.
 pub(super) const JOIN_GRACE: Duration = Duration::from_millis(20);
+/// The reason for refusals while this process is kept from the daemon.
+const BESIDE_DAEMON: Absence = Absence {
+    reason: "the daemon does not serve this wrapper, and mcp.fail_closed is set",
+    remedy: "mcpmon status",
+};
 /// The time before an unreachable daemon is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -54,6 +59,8 @@ pub(super) struct SessionHost {
     pub(super) recorder: Recorder,
     pub(super) shared: SharedState,
     pub(super) presence: SharedStatePresence,
+    /// True if a daemon may run, and this process is kept from it.
+    pub(super) is_beside_daemon: bool,
     /// The serving process.
     pub(super) child: Option<Arc<ProcessRef>>,
     pub(super) lookups: files::Lookups,
@@ -84,6 +91,9 @@ impl GuardHost for SessionHost {
     }
 
     fn absence(&self) -> Option<Absence> {
+        if self.is_beside_daemon {
+            return Some(BESIDE_DAEMON);
+        }
         (!self.presence.is_here()).then(|| self.shared.absence())
     }
 }
@@ -110,6 +120,24 @@ impl SessionHost {
         };
         let kind = EventKind::EnforcementDegraded {
             component: self.shared.name().to_owned(),
+            cause: cause.to_owned(),
+        };
+        let mut event = Event::new(now, Layer::Agent, kind);
+        event.severity = Severity::High;
+        event.reason = Some(format!("{consequence}; see `mcpmon status`"));
+        self.push(event);
+    }
+
+    /// Records that a daemon may run which does not serve this process, and which `policy` applies instead.
+    pub(super) fn tell_beside(&mut self, now: Timestamp, rules: &Policy, cause: &str, policy: &str) {
+        self.is_beside_daemon = true;
+        let consequence = if rules.fail_closed {
+            "uses of the server are blocked (mcp.fail_closed)".to_owned()
+        } else {
+            format!("{policy} applies, and records are in the user's own store")
+        };
+        let kind = EventKind::EnforcementDegraded {
+            component: "daemon".to_owned(),
             cause: cause.to_owned(),
         };
         let mut event = Event::new(now, Layer::Agent, kind);

@@ -5,6 +5,7 @@
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 
+mod beside;
 mod calls;
 pub mod clock;
 mod comparison;
@@ -212,13 +213,7 @@ impl Session {
         match Link::open(socket, hello) {
             Ok((link, state)) => Self::with_daemon(now, options, member, link, state),
             Err(LinkError::NotRunning(_)) => Self::alone(now, options, member),
-            Err(error) => {
-                let mut judge = Self::alone(now, options, member)?;
-                judge
-                    .host
-                    .tell_away(now, judge.guard.policy(), &error.to_string());
-                Ok(judge)
-            }
+            Err(error) => Self::beside_daemon(now, options, member, &error.to_string()),
         }
     }
 
@@ -326,6 +321,7 @@ impl Session {
                 recorder: parts.recorder,
                 shared: parts.shared,
                 presence: SharedStatePresence::Here,
+                is_beside_daemon: false,
                 child: None,
                 lookups: files::Lookups::default(),
                 joined: Instant::now(),

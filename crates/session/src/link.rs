@@ -332,12 +332,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn converse(stream: &mut Stream, line: &LinkMessage) -> io::Result<Hear> {
-    stream.get_mut().write_all(&line.0)?;
+    // A daemon that refuses the connection closes it at once; the reason can still be read.
+    let sent = stream.get_mut().write_all(&line.0);
     let mut answer = Vec::new();
-    stream
+    let read = stream
         .by_ref()
         .take(MAX_HEARD as u64)
-        .read_until(b'\n', &mut answer)?;
+        .read_until(b'\n', &mut answer);
+    if answer.is_empty() {
+        sent?;
+    }
+    read?;
     if answer.last() != Some(&b'\n') {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
