@@ -90,6 +90,7 @@ check_prefix
 [ "$start" = no ] || [ "$service" = yes ] || fail "--start does not go with --no-service" 2
 
 unit=/etc/systemd/system/mcpmon.service
+socket=/etc/systemd/system/mcpmon-proxy.socket
 packaged=/usr/lib/systemd/system/mcpmon.service
 profile=/etc/apparmor.d/mcpmon
 list=$prefix/share/mcpmon/installed
@@ -106,7 +107,7 @@ has_apparmor() {
 
 # Whether a file is one of those that belong to the service, of which a system has one.
 is_of_service() {
-    [ "$1" = "$unit" ] || [ "$1" = "$profile" ]
+    [ "$1" = "$unit" ] || [ "$1" = "$socket" ] || [ "$1" = "$profile" ]
 }
 
 # Where a file of the archive goes; nothing for one that is not installed as it is.
@@ -155,6 +156,7 @@ remove() {
     fi
     if [ "$foreign" = no ] && live && [ -e "$unit" ]; then
         systemctl disable --now mcpmon.service
+        [ ! -e "$socket" ] || systemctl disable --now mcpmon-proxy.socket
     fi
     # What refuses in the kernel outlives the service, and only mcpmon takes it away.
     if [ "$foreign" = no ] && [ -z "$root" ] && [ -d /sys/fs/bpf/mcpmon ]; then
@@ -190,6 +192,7 @@ name_files() {
     # A service that an earlier version installed stays where this one is to install none.
     if [ "$service" = yes ] || grep -q -s -x -F "$unit" "$root$list"; then
         echo "$unit" >>"$root$list.new"
+        echo "$socket" >>"$root$list.new"
         [ ! -d "$root${profile%/*}" ] || echo "$profile" >>"$root$list.new"
     fi
     # Named before they are there: the removal, and the next version, know of an installation that was interrupted.
@@ -237,6 +240,7 @@ install_files() {
     if [ "$service" = yes ]; then
         sed "s|^ExecStart=/usr/bin/|ExecStart=$prefix/bin/|" "$here/usr/lib/systemd/system/mcpmon.service" >"$root$list.unit"
         put "$root$list.unit" 0644 "$unit"
+        put "$here/usr/lib/systemd/system/mcpmon-proxy.socket" 0644 "$socket"
         rm -f -- "$root$list.unit"
         if [ -d "$root${profile%/*}" ]; then
             sed "s|^@{mcpmon}=/usr/bin/|@{mcpmon}=$prefix/bin/|" "$here$profile" >"$root$list.profile"

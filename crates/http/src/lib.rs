@@ -6,6 +6,7 @@
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 
+mod activation;
 mod admission;
 mod answer;
 mod ask;
@@ -41,6 +42,7 @@ use mcpmon_model::{Dialect, SessionId};
 use mcpmon_protocol::llm::{ContentJudge, HoldLimits, LlmFault};
 
 pub use self::{
+    activation::take_listeners,
     callback::{CallbackError, CallbackListener, PostAnswer, SignedPost},
     listen::{RunningProxy, StartError},
     peer::{Peer, Who},

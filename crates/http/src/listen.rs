@@ -28,7 +28,7 @@ use tokio::{
 };
 
 use super::{
-    HttpSettings,
+    HttpSettings, activation,
     admission::ListenerEntry,
     chunks::BodyMemory,
     gate::ConnectionGate,
@@ -260,7 +260,7 @@ impl BoundListener {
             address: wanted,
             source,
         };
-        let tcp = std::net::TcpListener::bind(wanted).map_err(failed)?;
+        let tcp = activation::listen(wanted).map_err(failed)?;
         tcp.set_nonblocking(true).map_err(failed)?;
         let address = tcp.local_addr().map_err(failed)?;
         let unix = settings.listen_unix.as_deref().map(|path| {

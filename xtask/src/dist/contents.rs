@@ -55,10 +55,15 @@ pub(super) struct Contents {
 }
 
 /// Files of the repository, and the paths at which they are installed.
-const COPIED: [(&str, &str, Kind); 9] = [
+const COPIED: [(&str, &str, Kind); 10] = [
     (
         "deploy/systemd/mcpmon.service",
         "usr/lib/systemd/system/mcpmon.service",
+        Kind::Data,
+    ),
+    (
+        "deploy/systemd/mcpmon-proxy.socket",
+        "usr/lib/systemd/system/mcpmon-proxy.socket",
         Kind::Data,
     ),
     (

@@ -14,6 +14,7 @@ use tokio::io::AsyncReadExt as _;
 
 use crate::app::{
     control::DaemonRequest,
+    listener,
     runs::protocol::{MAX_LINE, Reach, RunHear, RunHello},
 };
 
@@ -42,7 +43,7 @@ pub(in crate::app) enum DaemonUseError {
     #[error("no daemon is listening")]
     NotRunning,
     /// This user has no permission for the socket.
-    #[error("no permission for {}: its socket is for root and members of the group mcpmon", .0.display())]
+    #[error("no permission for {}", .0.display())]
     Denied(PathBuf),
     /// The daemon refuses the session.
     #[error("the daemon refuses this session: {0}")]
@@ -70,7 +71,10 @@ pub(in crate::app) fn introduce(path: &Path, hello: &RunHello) -> Result<DaemonA
     let hello = DaemonRequest::Run { hello: hello.clone() };
     let heard = converse(&stream, &hello).map_err(DaemonUseError::Broken)?;
     match heard {
-        RunHear::Session(reach) => Ok(DaemonAvailability::Behind(stream, reach)),
+        RunHear::Session(reach) => {
+            listener::check_owner(reach.offer.address).map_err(DaemonUseError::Refused)?;
+            Ok(DaemonAvailability::Behind(stream, reach))
+        }
         RunHear::Known(_) => Ok(DaemonAvailability::Known(stream)),
         RunHear::NoProxy(cause) => Ok(DaemonAvailability::NoProxy(cause)),
         RunHear::Error(cause) => Err(DaemonUseError::Refused(cause)),

@@ -11,7 +11,10 @@ use mcpmon_detect::mask::mask_text;
 use serde_json::{Map, Value, json};
 
 use super::servers::told;
-use crate::cli::{CliError, ErrorKind, Globals, text};
+use crate::{
+    app::listener,
+    cli::{CliError, ErrorKind, Globals, text},
+};
 
 /// The time within which a local proxy must accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -41,9 +44,13 @@ pub(super) fn proxy_url(globals: &Globals) -> Result<(String, Option<String>), C
         );
         return Err(usage(error).with_hint("`mcpmon run -- AGENT` gives one session a token of its own"));
     }
+    listener::check_owner(listen).map_err(|other| {
+        CliError::new(ErrorKind::Refused, anyhow::anyhow!(other))
+            .with_hint("stop that process, or set another port as `proxy.listen`, then run this again")
+    })?;
     let warning = TcpStream::connect_timeout(&listen, CONNECT_TIMEOUT).is_err().then(|| {
         format!(
-            "warning: nothing listens at {listen}: until `mcpmon daemon` or `mcpmon proxy` runs, these clients reach no model"
+            "warning: nothing listens at {listen}: until `mcpmon daemon` or `mcpmon proxy` runs, these clients reach no model, and any user of this host can take that port"
         )
     });
     Ok((format!("http://{listen}"), warning))
