@@ -5,6 +5,7 @@ use mcpmon_model::{
     ApprovalState, DefinitionKey, DefinitionKind, DefinitionRecord, Event, EventKind, Layer, ServerId,
     Timestamp,
 };
+use mcpmon_session::pins;
 use mcpmon_store::{ApprovalOutcome, Selection, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,12 @@ pub enum DecideError {
         /// The listed hash.
         seen: String,
     },
+    /// Root denied the definition, and another user may not change that.
+    #[error("root denied {subject}: only root can change that")]
+    DeniedByRoot {
+        /// The named subject.
+        subject: String,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -64,22 +71,32 @@ pub fn name(key: &DefinitionKey) -> String {
     format!("{}:{}", key.identity.server, key.name)
 }
 
+/// The person who decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decider {
+    /// The name in records.
+    pub name: String,
+    /// The user whose servers the decision is limited to; `None` for every user's.
+    pub own: Option<u32>,
+}
+
 /// Carries `word` out for the definitions that `subject` names. Returns their names, and the events that record the
 /// decision.
 ///
 /// # Errors
-/// Returns an error if no definition matches, or if one has another hash now; that one was not changed.
+/// Returns an error if no definition matches, if root denied one, or if one has another hash now; that one was not
+/// changed.
 pub fn decide(
     store: &mut Store,
     now: Timestamp,
     subject: &ApprovalSubject,
     word: &ApprovalDecision,
-    by: &str,
+    by: &Decider,
 ) -> Result<(Vec<String>, Vec<Event>), DecideError> {
     let selection = Selection {
         server: Some(subject.server.to_string()),
         item: subject.name.clone(),
-        ..Selection::default()
+        uid: by.own,
     };
     let mut records = store.definitions(&selection)?;
     // `SERVER:` means the instructions. A tool with an empty name is accepted with its whole server only.
@@ -93,6 +110,10 @@ pub fn decide(
     if records.is_empty() {
         return Err(DecideError::Unknown { subject: named() });
     }
+    if by.own.is_some() && *word != ApprovalDecision::Refuse {
+        check_denials(store, &records)?;
+    }
+    let by = by.name.as_str();
     if let ApprovalDecision::Forget = word {
         store.forget_definitions(now, &selection)?;
         return Ok((
@@ -112,6 +133,19 @@ pub fn decide(
         events.push(told(now, &record.key, by, state));
     }
     Ok((done, events))
+}
+
+/// Checks that root denied none of these definitions.
+fn check_denials(store: &mut Store, records: &[DefinitionRecord]) -> Result<(), DecideError> {
+    for record in records {
+        let denied = store.refused(&record.key.identity)?;
+        if denied.contains(&(record.key.clone(), pins::APPROVED.to_owned())) {
+            return Err(DecideError::DeniedByRoot {
+                subject: name(&record.key),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn approve(
@@ -186,7 +220,20 @@ mod tests {
     }
 
     fn said(store: &mut Store, name: Option<&str>, word: &ApprovalDecision) -> Result<Vec<String>, String> {
-        decide(store, Timestamp(7), &subject(name), word, "ann")
+        decided_by(store, name, word, None)
+    }
+
+    fn decided_by(
+        store: &mut Store,
+        name: Option<&str>,
+        word: &ApprovalDecision,
+        own: Option<u32>,
+    ) -> Result<Vec<String>, String> {
+        let by = Decider {
+            name: own.map_or_else(|| pins::APPROVED.to_owned(), |uid| format!("user {uid}")),
+            own,
+        };
+        decide(store, Timestamp(7), &subject(name), word, &by)
             .map(|(done, _)| done)
             .map_err(|error| error.to_string())
     }
@@ -204,7 +251,7 @@ mod tests {
         let all = store.definitions(&Selection::default()).expect("definitions");
         assert!(
             all.iter()
-                .all(|record| !record.hidden && record.approved_by.as_deref() == Some("ann"))
+                .all(|record| !record.hidden && record.approved_by.as_deref() == Some(pins::APPROVED))
         );
     }
 
@@ -264,7 +311,10 @@ mod tests {
             Timestamp(7),
             &subject(Some("write_file")),
             &ApprovalDecision::Refuse,
-            "ann",
+            &Decider {
+                name: "ann".to_owned(),
+                own: None,
+            },
         )
         .expect("done");
         assert_eq!(
@@ -283,5 +333,46 @@ mod tests {
         let (_directory, mut store) = filled();
         said(&mut store, None, &ApprovalDecision::Forget).expect("done");
         assert_eq!(store.definitions(&Selection::default()).expect("definitions"), []);
+    }
+
+    #[test]
+    fn a_user_decides_about_own_definitions_only() {
+        let (_directory, mut store) = filled();
+        let owner = sample::definition("files", "read_file", "r").key.identity.uid;
+        let approve = ApprovalDecision::Approve { hash: None };
+        let error =
+            decided_by(&mut store, Some("write_file"), &approve, Some(owner + 1)).expect_err("refused");
+        assert!(
+            error.starts_with("files:write_file is not in the registry"),
+            "{error}"
+        );
+        decided_by(&mut store, Some("write_file"), &approve, Some(owner)).expect("the owner's");
+    }
+
+    #[test]
+    fn a_user_does_not_lift_a_denial_of_root() {
+        let (_directory, mut store) = filled();
+        let owner = sample::definition("files", "read_file", "r").key.identity.uid;
+        said(&mut store, Some("write_file"), &ApprovalDecision::Refuse).expect("root denies it");
+        for word in [ApprovalDecision::Approve { hash: None }, ApprovalDecision::Forget] {
+            assert_eq!(
+                decided_by(&mut store, Some("write_file"), &word, Some(owner)),
+                Err("root denied files:write_file: only root can change that".to_owned())
+            );
+        }
+        decided_by(
+            &mut store,
+            Some("read_file"),
+            &ApprovalDecision::Refuse,
+            Some(owner),
+        )
+        .expect("denied");
+        decided_by(
+            &mut store,
+            Some("read_file"),
+            &ApprovalDecision::Approve { hash: None },
+            Some(owner),
+        )
+        .expect("the own denial is lifted");
     }
 }

@@ -107,7 +107,12 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
     if let Ok(loaded) = &loaded {
         findings.extend(declared_sandboxes(&loaded.policy, &unsupported));
     }
-    match control::request(socket, &DaemonRequest::SelfTest) {
+    let answer = match control::request(socket, &DaemonRequest::SelfTest) {
+        // This user may not start a self-test.
+        Ok(DaemonAnswer::Error(_)) => latest_checks(socket),
+        answer => answer,
+    };
+    match answer {
         Ok(DaemonAnswer::Checks(checks)) => {
             findings.push(good("daemon", format!("answers on {}", socket.display())));
             if let Ok(DaemonAnswer::Status(status)) = control::request(socket, &DaemonRequest::Status) {
@@ -122,6 +127,7 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
             | DaemonAnswer::Trusted { .. }
             | DaemonAnswer::TrustedExecutable { .. }
             | DaemonAnswer::Decided(_)
+            | DaemonAnswer::OwnRecords { .. }
             | DaemonAnswer::Done
             | DaemonAnswer::Error(_),
         ) => findings.push(
@@ -135,6 +141,14 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
         }
     }
     findings
+}
+
+/// Returns the result of the daemon's latest self-test.
+fn latest_checks(socket: &Path) -> Result<DaemonAnswer, AskError> {
+    match control::request(socket, &DaemonRequest::Status)? {
+        DaemonAnswer::Status(status) => Ok(DaemonAnswer::Checks(status.checks)),
+        answer => Ok(answer),
+    }
 }
 
 /// Checks the tap, if the daemon has one.
@@ -370,7 +384,7 @@ fn daemon(error: &AskError) -> DoctorFinding {
         AskError::Permission(_) => {
             unknown("daemon", error.to_string()).remedy("run the command with sudo, or join the group mcpmon")
         }
-        AskError::Silent | AskError::Io(_) | AskError::Answer(_) => {
+        AskError::Silent | AskError::Refused(_) | AskError::Io(_) | AskError::Answer(_) => {
             broken("daemon", error.to_string()).remedy("restart it: `sudo systemctl restart mcpmon`")
         }
     }

@@ -4,7 +4,7 @@
 use mcpmon_model::{AnsweredCall, CallAnswer, HeldCall, Timestamp};
 use mcpmon_store::{Answering, QueryError, Store, StoreError, StoreReader};
 
-use super::host;
+use super::{approval::Decider, host};
 
 /// The reason why a call was not answered.
 #[derive(Debug, thiserror::Error)]
@@ -63,9 +63,9 @@ pub fn answer(
     now: Timestamp,
     digits: &str,
     answer: CallAnswer,
-    by: &str,
+    by: &Decider,
 ) -> Result<HeldCall, AnswerError> {
-    match store.answer_call(now, digits, answer, by)? {
+    match store.answer_call(now, digits, answer, &by.name, by.own)? {
         Answering::Answered(held) => Ok(*held),
         Answering::Unknown | Answering::Late => Err(AnswerError::Unknown(digits.to_owned())),
         Answering::Ambiguous => Err(AnswerError::Ambiguous(digits.to_owned())),

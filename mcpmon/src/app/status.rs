@@ -1,6 +1,6 @@
 //! The content of `mcpmon status`: the current state of the enforcement.
 
-use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
+use std::{collections::BTreeMap, fmt, net::IpAddr, path::PathBuf};
 
 use mcpmon_model::Kills;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,9 @@ const MAX_REPORTED: usize = 4;
 pub struct Status {
     /// Version of the daemon.
     pub version: String,
+    /// The user whose servers and sessions are shown alone; `None` if the whole host is shown.
+    #[serde(default)]
+    pub only_of: Option<u32>,
     /// The daemon's process id.
     pub pid: u32,
     /// Seconds since it started.
@@ -49,6 +52,9 @@ pub struct Status {
     pub coverage: Coverage,
     /// Wrappers that are connected.
     pub wrappers: usize,
+    /// Wrappers that the daemon refused in the last hour: they judge by themselves.
+    #[serde(default)]
+    pub refused_wrappers: Vec<RefusedWrapper>,
     /// The LLM proxy; `None` if it is not running.
     #[serde(default)]
     pub proxy: Option<ProxyStatus>,
@@ -78,6 +84,109 @@ pub struct Status {
     /// The state that stays in the kernel when the daemon ends; `None` if none does.
     #[serde(default)]
     pub kept: Option<KeptStatus>,
+}
+
+impl Status {
+    /// Returns a line for each server whose wrapper the daemon refused, up to [`MAX_REPORTED`] servers.
+    pub fn refused_lines(&self) -> Vec<String> {
+        let refused = self.refused_wrappers.iter().rev().take(MAX_REPORTED);
+        let line = |refused: &RefusedWrapper| {
+            format!(
+                "{} of user {}, since {}: its wrapper is not served ({}); the host's policy may not apply to it",
+                refused.server_id, refused.uid, refused.at, refused.cause
+            )
+        };
+        refused.map(line).collect()
+    }
+
+    /// Returns the state as the user `uid` may see it: what protects every user, and this user's own servers and
+    /// sessions. Everything else is left out, so that a new field is shown only if it is named here.
+    #[must_use]
+    pub fn of_user(&self, uid: u32) -> Self {
+        let hidden = || "see `sudo mcpmon status`".to_owned();
+        let is_own = |of: u32| of == uid;
+        Self {
+            version: self.version.clone(),
+            only_of: Some(uid),
+            pid: self.pid,
+            uptime: self.uptime,
+            state: self.state,
+            degraded: self
+                .degraded
+                .keys()
+                .map(|part| (part.clone(), hidden()))
+                .collect(),
+            policy: PolicyStatus {
+                sources: self.policy.sources.clone(),
+                hash: self.policy.hash.clone(),
+                not_in_force: Vec::new(),
+                rejected: self.policy.rejected.iter().take(1).map(|_| hidden()).collect(),
+                bundle: None,
+            },
+            network: NetworkStatus {
+                rules: self.network.rules,
+                entries: self.network.entries,
+                egress_lists: 0,
+                unresolved: BTreeMap::new(),
+                followed: BTreeMap::new(),
+            },
+            checks: self.checks.clone(),
+            checked_at: self.checked_at.clone(),
+            exec_gate: self.exec_gate.clone(),
+            kills: Kills {
+                host: self.kills.host.clone(),
+                sessions: BTreeMap::new(),
+            },
+            servers: self
+                .servers
+                .iter()
+                .filter(|server| is_own(server.uid))
+                .cloned()
+                .collect(),
+            coverage: Coverage::default(),
+            wrappers: 0,
+            refused_wrappers: self
+                .refused_wrappers
+                .iter()
+                .filter(|refused| is_own(refused.uid))
+                .cloned()
+                .collect(),
+            proxy: self.proxy.as_ref().map(ProxyStatus::without_sessions),
+            tap: None,
+            runs: self.runs.iter().filter(|run| is_own(run.uid)).cloned().collect(),
+            code_sessions: self
+                .code_sessions
+                .iter()
+                .filter(|session| is_own(session.uid))
+                .cloned()
+                .collect(),
+            not_pinned: Vec::new(),
+            tracked_processes: 0,
+            counters: BTreeMap::new(),
+            missing_records: 0,
+            malformed_records: 0,
+            store: StoreStatus {
+                path: self.store.path.clone(),
+                last_error: self.store.last_error.as_ref().map(|_| hidden()),
+                ..StoreStatus::default()
+            },
+            cgroup: self.cgroup.clone(),
+            kept: self.kept.clone(),
+        }
+    }
+}
+
+/// A wrapper that the daemon refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedWrapper {
+    /// The server, as the wrapper named it.
+    pub server_id: String,
+    /// The wrapper's user.
+    pub uid: u32,
+    /// The reason.
+    pub cause: String,
+    /// The time of the refusal, RFC 3339.
+    pub at: String,
 }
 
 /// A session whose model calls tools from code that it writes.
@@ -157,6 +266,20 @@ pub struct BundleStatus {
     pub refused: Option<String>,
 }
 
+impl fmt::Display for BundleStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.serial, &self.digest) {
+            (Some(serial), Some(digest)) => write!(f, "serial {serial}, {digest}")?,
+            _ => f.write_str("none in force")?,
+        }
+        if let Some(at) = &self.expires {
+            write!(f, ", expires {at}")?;
+        }
+        let heard = self.heard_at.as_deref().unwrap_or("not since the start");
+        write!(f, "; {} heard {heard}", self.url)
+    }
+}
+
 /// Address lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkStatus {
@@ -211,6 +334,9 @@ impl NetworkStatus {
 pub struct RunningServer {
     /// The name.
     pub server_id: String,
+    /// The user of the server.
+    #[serde(default)]
+    pub uid: u32,
     /// The serving process, or the launcher.
     pub pid: u32,
     /// True if the server has started; false while a launcher runs.
@@ -241,4 +367,54 @@ pub struct StoreStatus {
     /// The time of the oldest event in the store, RFC 3339.
     #[serde(default)]
     pub oldest: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ALICE: u32 = 1000;
+
+    fn status() -> Status {
+        let of = |uid: u32, server: &str| json!({"server_id": server, "uid": uid, "pid": 9, "serving": true, "processes": 1});
+        serde_json::from_value(json!({
+            "version": "0.1.0", "pid": 7, "uptime": 90, "state": "degraded",
+            "degraded": {"file watch": "too many of user 1001's servers start"},
+            "policy": {"sources": [], "hash": "sha256:00", "not_in_force": [], "rejected": ["bobs-rule: unknown"]},
+            "network": {"rules": 1, "entries": 2, "egress_lists": 0, "unresolved": {"bobs.example": "no such name"}},
+            "checks": [], "checked_at": null, "exec_gate": "observing",
+            "kills": {"host": null, "sessions": {"bob-session": {"by": "root", "at": 7}}},
+            "servers": [of(ALICE, "alice-files"), of(1001, "bob-files")],
+            "coverage": {"seen": 4, "wrapped": 3}, "wrappers": 2,
+            "refused_wrappers": [
+                {"server_id": "alice-late", "uid": ALICE, "cause": "too many", "at": "2026-11-20T12:00:00Z"},
+                {"server_id": "bob-late", "uid": 1001, "cause": "too many", "at": "2026-11-20T12:00:00Z"},
+            ],
+            "code_sessions": [{"session": "bob-code", "uid": 1001}],
+            "not_pinned": ["bob has too many"], "tracked_processes": 3, "counters": {"x": 1},
+            "missing_records": 0, "malformed_records": 0,
+            "store": {"path": "/var/lib/mcpmon/mcpmon.db", "written": 5, "lost": 0, "queued": 0,
+                      "last_error": "the disk of bob is full"},
+            "cgroup": "/sys/fs/cgroup",
+        }))
+        .expect("a status")
+    }
+
+    #[test]
+    fn a_user_sees_own_servers_and_nothing_of_others() {
+        let own = status().of_user(ALICE);
+        let text = serde_json::to_string(&own).expect("JSON");
+        assert!(!text.contains("bob") && !text.contains("1001"), "{text}");
+        assert!(text.contains("alice-files"), "{text}");
+        assert_eq!(own.state, EnforcementState::Degraded, "that protects every user");
+        assert_eq!(
+            own.refused_lines(),
+            [
+                "alice-late of user 1000, since 2026-11-20T12:00:00Z: its wrapper is not served (too many); the host's \
+              policy may not apply to it"
+            ]
+        );
+    }
 }

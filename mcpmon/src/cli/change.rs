@@ -11,7 +11,7 @@ use super::{
     daemon::{Socket, ask, unexpected},
 };
 use crate::app::{
-    approval::{self, ApprovalDecision, ApprovalSubject, DecideError},
+    approval::{self, ApprovalDecision, ApprovalSubject, DecideError, Decider},
     control::{self, AskError, DaemonAnswer, DaemonRequest},
     group,
     held_calls::{self, AnswerError},
@@ -42,6 +42,7 @@ impl ChangePlace {
                 AskError::NotRunning(_)
                 | AskError::Silent
                 | AskError::Permission(_)
+                | AskError::Refused(_)
                 | AskError::Io(_)
                 | AskError::Answer(_),
             ) => {
@@ -69,6 +70,7 @@ impl ChangePlace {
                     | DaemonAnswer::Checks(_)
                     | DaemonAnswer::Trusted { .. }
                     | DaemonAnswer::TrustedExecutable { .. }
+                    | DaemonAnswer::OwnRecords { .. }
                     | DaemonAnswer::Done
                     | DaemonAnswer::Error(_) => Err(unexpected()),
                 };
@@ -76,7 +78,8 @@ impl ChangePlace {
             Self::Store(path) => path,
         };
         let mut store = open(path)?;
-        let (done, events) = approval::decide(&mut store, now, &subject, &word, &by()).map_err(refused)?;
+        let (done, events) =
+            approval::decide(&mut store, now, &subject, &word, &decider()).map_err(refused)?;
         store.record(events).map_err(environment)?;
         Ok(done)
     }
@@ -98,7 +101,7 @@ impl ChangePlace {
                 Ok(subjects.join(", "))
             }
             Self::Store(path) => {
-                let held = held_calls::answer(&mut open(path)?, now, digits, answer, &by());
+                let held = held_calls::answer(&mut open(path)?, now, digits, answer, &decider());
                 held.map(|held| held.subject()).map_err(|error| match error {
                     AnswerError::Store(error) => environment(error),
                     AnswerError::Unknown(_) | AnswerError::Ambiguous(_) | AnswerError::Known { .. } => {
@@ -119,7 +122,8 @@ impl ChangePlace {
         match self {
             Self::Daemon(socket) => match ask(socket, &DaemonRequest::Kill { word })? {
                 DaemonAnswer::Done => Ok(()),
-                DaemonAnswer::Status(_)
+                DaemonAnswer::OwnRecords { .. }
+                | DaemonAnswer::Status(_)
                 | DaemonAnswer::Checks(_)
                 | DaemonAnswer::Trusted { .. }
                 | DaemonAnswer::TrustedExecutable { .. }
@@ -174,6 +178,7 @@ impl ChangePlace {
                     | DaemonAnswer::Checks(_)
                     | DaemonAnswer::Trusted { .. }
                     | DaemonAnswer::TrustedExecutable { .. }
+                    | DaemonAnswer::OwnRecords { .. }
                     | DaemonAnswer::Done
                     | DaemonAnswer::Error(_) => Err(unexpected()),
                 }
@@ -205,7 +210,17 @@ fn environment(error: impl Into<anyhow::Error>) -> CliError {
 fn refused(error: DecideError) -> CliError {
     match error {
         DecideError::Store(error) => environment(error),
-        DecideError::Unknown { .. } | DecideError::Differs { .. } => CliError::new(ErrorKind::Refused, error),
+        DecideError::Unknown { .. } | DecideError::Differs { .. } | DecideError::DeniedByRoot { .. } => {
+            CliError::new(ErrorKind::Refused, error)
+        }
+    }
+}
+
+/// Returns the user of this process, who may open the store and so decides about everything in it.
+fn decider() -> Decider {
+    Decider {
+        name: by(),
+        own: None,
     }
 }
 

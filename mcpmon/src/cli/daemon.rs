@@ -24,14 +24,14 @@ pub(super) fn ask(socket: &Path, request: &DaemonRequest) -> Result<DaemonAnswer
     }
 }
 
-fn explain(error: AskError) -> CliError {
+pub(super) fn explain(error: AskError) -> CliError {
     let hint = match &error {
         AskError::NotRunning(_) => Some(
             "start it: `sudo mcpmon daemon`, or `sudo systemctl start mcpmon`; meanwhile the kernel refuses what it was told to before, where that is kept, nothing new is judged, and only what passes a wrapper or a proxy is seen",
         ),
         AskError::Permission(_) => Some("run the command with sudo, or join the group mcpmon"),
         AskError::Silent => Some("it may be starting still; otherwise see its log, and restart it"),
-        AskError::Io(_) | AskError::Answer(_) => None,
+        AskError::Refused(_) | AskError::Io(_) | AskError::Answer(_) => None,
     };
     let told = CliError::new(ErrorKind::Environment, error);
     match hint {

@@ -4,12 +4,25 @@ use std::path::{Path, PathBuf};
 
 use mcpmon_store::{OpenError, StoreReader, users_store};
 
-use super::{CliError, ErrorKind, Globals};
-use crate::app::daemon::DEFAULT_STORE;
+use super::{CliError, ErrorKind, Globals, daemon::explain as explain_daemon};
+use crate::app::{
+    control::{self, AskError, DEFAULT_SOCKET},
+    daemon::DEFAULT_STORE,
+};
 
 /// Opens the store of the options, or an existing one.
 pub(super) fn open(globals: &Globals) -> Result<StoreReader, CliError> {
     let surroundings = StorePlaces::look();
+    if globals.db.is_none() && surroundings.asks_daemon() {
+        match control::own_records(Path::new(DEFAULT_SOCKET)) {
+            Ok(records) => {
+                return StoreReader::of_own_records(&records)
+                    .map_err(|error| CliError::new(ErrorKind::Environment, error));
+            }
+            Err(AskError::NotRunning(_) | AskError::Permission(_)) => {}
+            Err(error) => return Err(explain_daemon(error)),
+        }
+    }
     let path = match &globals.db {
         Some(path) => path.clone(),
         None => choose(&surroundings),
@@ -94,6 +107,11 @@ fn to_join(user: &str) -> String {
 }
 
 impl StorePlaces {
+    /// Returns whether this user may not read the daemon's store, and so gets the own records from the daemon.
+    fn asks_daemon(&self) -> bool {
+        !self.is_root && self.daemon_store != Presence::Readable
+    }
+
     fn look() -> Self {
         Self {
             is_root: nix::unistd::geteuid().is_root(),

@@ -50,7 +50,7 @@ use self::{
 };
 use super::{
     bundle::{FetchedBundle, HostBundle, WantedBundle, keep_fetched},
-    control::{self, ControlRequest, DaemonAnswer, ListenError, SocketFile},
+    control::{self, ControlRequest, ControlServer, DaemonAnswer, ListenError, SocketFile},
     declared::declare,
     engine::{Degraded, Engine, EngineMessage, KERNEL_STATE, TIMEOUT},
     group,
@@ -61,6 +61,7 @@ use super::{
     proxy::{Tokens, host_options},
     runs::Runs,
     selftest::SelfTestCheck,
+    status::Status,
     wrappers::Wrappers,
 };
 
@@ -137,6 +138,7 @@ pub enum DaemonError {
 /// # Errors
 /// Returns an error if a part cannot start; only what an earlier daemon left in the kernel is enforced then.
 pub fn run(options: DaemonOptions) -> Result<(), DaemonError> {
+    mcpmon_http::take_listeners();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -204,11 +206,14 @@ struct Daemon {
     effective: Metrics,
     /// Number of turns of the engine when the service manager was last notified.
     engine_turns: u64,
+    /// The latest state that users who see only their own were shown, and its time.
+    shown: Option<(Instant, Status)>,
 }
 
 /// The inputs of the main task.
 struct Inputs {
     asked: mpsc::Receiver<ControlRequest>,
+    asked_by_root: mpsc::Receiver<ControlRequest>,
     found: mpsc::Receiver<NameNews>,
     fetched: mpsc::Receiver<FetchedBundle>,
     checked: mpsc::Receiver<Vec<SelfTestCheck>>,
@@ -229,7 +234,7 @@ impl Daemon {
         }
         let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
         let own = mcpmon_config::load(&options.search, trust)?;
-        let (listener, socket) = control::listen(&options.socket, group::find())?;
+        let (listener, socket) = control::listen(&options.socket)?;
         let store = options
             .store
             .or_else(|| own.settings.record.path.clone())
@@ -341,14 +346,12 @@ impl Daemon {
         let (tell_checked, checked) = mpsc::channel(4);
         let (tell_returned, returned) = mpsc::channel(1);
         let (ask, asked) = mpsc::channel(16);
-        tokio::spawn(control::serve(
-            listener,
-            ask.clone(),
-            wrappers.clone(),
-            runs.clone(),
-        ));
+        let (ask_by_root, asked_by_root) = mpsc::channel(16);
+        let server = ControlServer::new(ask.clone(), ask_by_root, wrappers.clone(), runs.clone());
+        tokio::spawn(server.serve(listener));
         let inputs = Inputs {
             asked,
+            asked_by_root,
             found,
             fetched,
             checked,
@@ -411,6 +414,7 @@ impl Daemon {
             metrics: MetricsEndpoint::new(metrics),
             effective,
             engine_turns: 0,
+            shown: None,
             loaded,
         };
         if daemon.engine.sender.try_send(EngineMessage::Keep).is_err() {
@@ -431,8 +435,11 @@ impl Daemon {
         tracing::info!(store = %self.location.path().display(), socket = %self.socket.path().display(), "started");
         loop {
             tokio::select! {
+                // In this order, so that no user's requests delay root's.
+                biased;
                 _ = inputs.terminate.recv() => return Ok(()),
                 _ = inputs.interrupt.recv() => return Ok(()),
+                Some(asked) = inputs.asked_by_root.recv() => self.answer(asked).await,
                 _ = inputs.hangup.recv() => {
                     self.poll_policy(mcpmon_config::ReloadOccasion::ByPerson).await;
                     self.want_bundle(true);

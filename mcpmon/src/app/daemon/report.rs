@@ -34,6 +34,8 @@ use mcpmon_store::{StoreReader, json};
 
 /// The name of this component in events and `mcpmon status`.
 const KERNEL_LINKS: &str = "kernel links";
+/// The time for which the collected state is shown to users.
+const SHOWN: Duration = Duration::from_secs(1);
 /// Self-tests that may fail to end before this is reported.
 const SELF_TESTS_MISSED: u32 = 3;
 
@@ -130,7 +132,7 @@ impl Daemon {
 
     pub(super) async fn answer(&mut self, asked: ControlRequest) {
         let answer = match asked.request {
-            DaemonRequest::Status => match self.status().await {
+            DaemonRequest::Status => match self.status_for(asked.own).await {
                 Ok(status) => DaemonAnswer::Status(Box::new(status)),
                 Err(error) => DaemonAnswer::Error(error.to_string()),
             },
@@ -144,24 +146,32 @@ impl Daemon {
             DaemonRequest::TrustExecutable { path, digest } => {
                 self.trust_executable(PinnedFile { path, digest }).await
             }
-            DaemonRequest::Decide { subject, word } => self.decide(subject, word).await,
-            DaemonRequest::AnswerCall { id, answer } => match self.wrappers.answer_call(id, answer).await {
-                Ok(subject) => DaemonAnswer::Decided(vec![subject]),
-                Err(error) => DaemonAnswer::Error(error),
-            },
+            DaemonRequest::Decide { subject, word } => self.decide(subject, word, asked.own).await,
+            DaemonRequest::AnswerCall { id, answer } => {
+                match self.wrappers.answer_call(id, answer, asked.own).await {
+                    Ok(subject) => DaemonAnswer::Decided(vec![subject]),
+                    Err(error) => DaemonAnswer::Error(error),
+                }
+            }
             DaemonRequest::Kill { word } => self.kill(word).await,
             // The control socket handles these itself.
             DaemonRequest::Wrap { .. }
             | DaemonRequest::Records { .. }
             | DaemonRequest::Fate { .. }
+            | DaemonRequest::OwnRecords
             | DaemonRequest::Run { .. } => DaemonAnswer::Error("it keeps its connection".to_owned()),
         };
         // The client may have left.
         drop(asked.reply.send(answer));
     }
 
-    async fn decide(&self, subject: ApprovalSubject, word: ApprovalDecision) -> DaemonAnswer {
-        match self.wrappers.decide(subject, word).await {
+    async fn decide(
+        &self,
+        subject: ApprovalSubject,
+        word: ApprovalDecision,
+        own: Option<u32>,
+    ) -> DaemonAnswer {
+        match self.wrappers.decide(subject, word, own).await {
             Ok(done) => DaemonAnswer::Decided(done),
             Err(error) => DaemonAnswer::Error(error),
         }
@@ -240,6 +250,23 @@ impl Daemon {
         names.filter(|(_, told)| !told.is_empty()).collect()
     }
 
+    /// Returns the state as a user may see it; `None` sees the whole host. For users it is collected once in
+    /// [`SHOWN`], so that their requests do not keep the daemon busy.
+    async fn status_for(&mut self, own: Option<u32>) -> Result<Status, DaemonError> {
+        let Some(uid) = own else {
+            return self.status().await;
+        };
+        if let Some((at, status)) = &self.shown
+            && at.elapsed() < SHOWN
+        {
+            return Ok(status.of_user(uid));
+        }
+        let status = self.status().await?;
+        let own = status.of_user(uid);
+        self.shown = Some((Instant::now(), status));
+        Ok(own)
+    }
+
     async fn status(&self) -> Result<Status, DaemonError> {
         let EngineSnapshot {
             running,
@@ -260,6 +287,7 @@ impl Daemon {
         });
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            only_of: None,
             pid: std::process::id(),
             uptime: self.started.elapsed().as_secs(),
             state: self.state(),
@@ -286,6 +314,7 @@ impl Daemon {
                 .into_iter()
                 .map(|server| RunningServer {
                     server_id: server.server.to_string(),
+                    uid: server.uid,
                     pid: server.process.pid,
                     serving: server.serving,
                     processes: server.members.len(),
@@ -294,6 +323,7 @@ impl Daemon {
                 .collect(),
             coverage,
             wrappers: self.wrappers.len(),
+            refused_wrappers: self.wrappers.refused(clock::now()),
             proxy: self.proxy.status(),
             tap: self.tap.status(),
             runs: self.runs.status(),

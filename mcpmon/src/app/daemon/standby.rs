@@ -19,6 +19,8 @@ use super::DaemonError;
 
 /// File name of the standby store, beside the control socket.
 const NAME: &str = "standby.db";
+/// File name of the number of changes, beside the control socket.
+const CHANGES: &str = "changes";
 /// Largest size of the standby store, bytes: it is in memory on most hosts.
 const MAX_SIZE: u64 = 64 << 20;
 /// The longest wait for a store that another process has locked.
@@ -68,8 +70,19 @@ pub(super) enum ReturnError {
     Copy(#[from] CopyError),
 }
 
-/// Opens the store at `path`. Opens one in `directory` instead if it is full, cannot be written, or is damaged.
+/// Opens the store at `path`. Opens one in `directory` instead if it is full, cannot be written, or is damaged. Either
+/// way, the number of its changes is in a file there that every user may read.
 pub(super) fn open(path: &Path, access: Access, directory: &Path) -> Result<OpenedStore, DaemonError> {
+    let opened = open_one(path, access, directory)?;
+    let changes = opened.writer.changes();
+    let published = opened.location.publish_changes(&directory.join(CHANGES), changes);
+    if let Err(error) = published {
+        tracing::error!(%error, "users' wrappers do not learn of approvals, policies and the kill switch");
+    }
+    Ok(opened)
+}
+
+fn open_one(path: &Path, access: Access, directory: &Path) -> Result<OpenedStore, DaemonError> {
     let standby = directory.join(NAME);
     let error = match unlocked(MAX_LOCKED, || usable(path, access)) {
         Ok(mut opened) => {
@@ -128,6 +141,9 @@ impl Standby {
         // Copies most records while others still write, so that no writer has to wait.
         adoption.copy_records(&mut writer)?;
         location.move_to(&self.own, || adoption.finish(&mut writer))?;
+        if let Err(error) = location.announce(writer.changes()) {
+            tracing::error!(%error, "wrappers do not learn that the store was moved");
+        }
         if let Err(error) = writer.adopt_journals(&standby) {
             tracing::error!(%error, "journals beside the standby store are taken over with the next start");
         }
@@ -364,9 +380,14 @@ mod tests {
             (3, path.clone(), false)
         );
         let left = fs::read_dir(directory.path().join("run")).unwrap();
-        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
         let number = Generation::path(Path::new(NAME));
-        assert_eq!(left, [number.as_os_str()], "nothing else is of use to anybody");
+        assert_eq!(
+            left,
+            [CHANGES.as_ref(), number.as_os_str()],
+            "nothing else is of use"
+        );
         let error = open(&path, Access::default(), &directory.path().join("run")).unwrap_err();
         assert!(
             matches!(error, DaemonError::Sole(SoleError::Taken { .. })),

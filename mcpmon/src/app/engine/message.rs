@@ -10,7 +10,7 @@ use mcpmon_kernel::{
     addresses::{Enforcement, InstallError},
     sockets::SocketSurvey,
 };
-use mcpmon_model::{CutOutcome, InstanceId, Kills, ServerId, SessionId};
+use mcpmon_model::{CutOutcome, InstanceId, Kills, ProcessId, ServerId, SessionId};
 use mcpmon_policy::{
     Policy,
     network::table::{Numbering, ResolvedNames, Tables},
@@ -81,6 +81,11 @@ pub(crate) enum EngineMessage {
         proxied: ProxiedSession,
         group: Option<Group>,
         reply: oneshot::Sender<()>,
+    },
+    /// The question whether a process belongs to an agent, a server, or their descendants.
+    IsWatched {
+        process: ProcessId,
+        reply: oneshot::Sender<bool>,
     },
     /// A session is over.
     SessionOver(SessionId),

@@ -441,6 +441,7 @@ impl Core {
                 self.enter(proxied, group);
                 answer(reply, ());
             }
+            EngineMessage::IsWatched { process, reply } => answer(reply, self.is_watched(process)),
             EngineMessage::SessionOver(session) => self.session_over(session),
             EngineMessage::OpenSockets(survey) => self.open_sockets(survey),
             EngineMessage::Cut(cuts) => self.told_cut(&cuts),

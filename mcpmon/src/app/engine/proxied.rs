@@ -1,5 +1,6 @@
 //! Sessions with a proxy: their processes, as far as the kernel programs do not find them by inheritance.
 
+use mcpmon_common::process::ProcessEntry;
 use mcpmon_engine::{Observation, ProxiedSession};
 use mcpmon_model::ProcessId;
 use mcpmon_session::clock;
@@ -28,6 +29,12 @@ impl Core {
         let entered = Observation::Proxied(proxied, processes);
         let judgement = self.monitor.observe(clock::now(), entered);
         self.carry_out(judgement, None);
+    }
+
+    /// Returns whether a process belongs to an agent, a server, or their descendants.
+    pub(super) fn is_watched(&self, process: ProcessId) -> bool {
+        let known = self.processes.get(process.pid).unwrap_or_default();
+        known.has(ProcessEntry::FLAG_AGENT) || known.instance != 0 || known.session != 0
     }
 
     /// Searches the control groups of sessions for processes that are not held to their list: the table was full when

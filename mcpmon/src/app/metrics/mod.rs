@@ -68,6 +68,7 @@ impl DaemonMetrics {
         let (reply, answer) = oneshot::channel();
         let asked = ControlRequest {
             request: DaemonRequest::Status,
+            own: None,
             reply,
         };
         let ended = || "the daemon ends\n".to_owned();

@@ -102,6 +102,18 @@ impl fmt::Display for ProxyStatus {
     }
 }
 
+impl ProxyStatus {
+    /// Returns how the proxy is reached, without what its sessions and its storage do.
+    pub(super) fn without_sessions(&self) -> Self {
+        Self {
+            bodies: None,
+            sessions: 0,
+            conversations: 0,
+            ..self.clone()
+        }
+    }
+}
+
 impl HostedProxy {
     /// Starts the proxy. `group` may use its Unix socket. `models` judges requests to models, `remotes` conversations
     /// with servers. Clients must present `token`, or if it is `None`, the token in the settings' file, if one is set.

@@ -32,6 +32,7 @@ use super::{
     engine::{EngineMessage, TIMEOUT},
     host,
     inbox::Sender,
+    owners,
     proxy::Tokens,
     wrappers::{ServiceRefusal, Wrappers},
 };
@@ -158,7 +159,10 @@ impl Runs {
     /// Takes a place for the user at the other end of the connection.
     fn place(&self, stream: &UnixStream) -> Option<QuotaPermit> {
         let peer = stream.peer_cred().ok()?;
-        self.0.places.take(QuotaOwner::User(peer.uid())).ok()
+        self.0
+            .places
+            .take(QuotaOwner::User(owners::owner(peer.uid())))
+            .ok()
     }
 
     /// Returns the connected sessions.

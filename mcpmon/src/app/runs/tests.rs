@@ -84,10 +84,12 @@ impl Host {
         let socket = directory.path().join("daemon.sock");
         let served = runs.clone();
         runtime.block_on(async {
-            let (listener, file) = control::listen(&socket, None).expect("a socket");
+            let (listener, file) = control::listen(&socket).expect("a socket");
             let (ask, _asked) = mpsc::channel(1);
             tokio::spawn(async move {
-                control::serve(listener, ask, wrappers, served).await;
+                control::ControlServer::new(ask.clone(), ask, wrappers, served)
+                    .serve(listener)
+                    .await;
                 drop(file);
             });
         });

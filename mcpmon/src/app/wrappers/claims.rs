@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::{LeftWrapper, REMEMBERED, Wrappers, lock};
 use crate::app::{
-    engine::{EngineMessage, FateQuestion, WrapperQuestion},
+    engine::{EngineMessage, FateQuestion, TIMEOUT, WrapperQuestion},
     host,
 };
 
@@ -89,6 +89,25 @@ impl Wrappers {
         if engine.send(EngineMessage::AfterRecords(question)).await.is_err() {
             tracing::warn!("the engine does not hear what a wrapper started");
         }
+    }
+
+    /// Returns whether a process belongs to an agent, a server, or their descendants. The kernel's table says so, which
+    /// children inherit. Without an engine that answers, it counts as one.
+    pub(crate) async fn is_watched(&self, process: ProcessId) -> bool {
+        let asked = async {
+            let (reply, answer) = oneshot::channel();
+            let engine = self.0.engine.get()?;
+            engine
+                .send(EngineMessage::IsWatched { process, reply })
+                .await
+                .ok()?;
+            answer.await.ok()
+        };
+        tokio::time::timeout(TIMEOUT, asked)
+            .await
+            .ok()
+            .flatten()
+            .unwrap_or(true)
     }
 
     /// Returns the denial of a process that `wrapper` started, if it was or will be killed; waits for the comparison of

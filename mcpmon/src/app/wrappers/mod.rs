@@ -4,8 +4,11 @@ mod calls;
 mod claims;
 mod handshake;
 mod hosted;
+mod lines;
 mod peer;
+mod readers;
 mod records;
+mod refused;
 mod service;
 
 #[cfg(test)]
@@ -25,20 +28,30 @@ use mcpmon_session::{Hello, clock, pins, protocol::StartedProcess};
 use mcpmon_store::{Recorder, SessionMember, Store};
 use tokio::net::UnixStream;
 
-use self::{calls::SessionCalls, peer::OwnProgram};
+use self::{calls::SessionCalls, peer::OwnProgram, refused::RefusedWrappers};
 pub(crate) use self::{claims::ClaimedStart, hosted::HostedRecords, service::ServiceRefusal};
 use super::status::CodeSession;
 use crate::app::{
-    approval::{self, ApprovalDecision, ApprovalSubject},
+    approval::{self, ApprovalDecision, ApprovalSubject, Decider},
+    control::Rates,
     engine::EngineMessage,
     held_calls,
     inbox::Sender,
-    kill,
+    kill, owners,
 };
 
 /// Most wrappers that are connected at a time, of the host and of one user.
 const MAX_WRAPPERS: usize = 1024;
 const MAX_OF_USER: usize = 256;
+/// Most copies of users' records that are made at a time, for all users and for one.
+const MAX_COPIES: usize = 4;
+const MAX_COPIES_OF_USER: usize = 1;
+/// Lines a second of one user's wrappers, and how many may come at once.
+const RATE: u32 = 4000;
+const BURST: u32 = 8000;
+/// Most lines of [`MAX_SAID`](mcpmon_session::protocol::MAX_SAID) bytes in memory at a time, of all users and of one.
+const MAX_LONG_LINES: usize = 32;
+const MAX_LONG_LINES_OF_USER: usize = 8;
 /// The longest wait until the recorder has written earlier records of wrappers.
 const FLUSH: Duration = Duration::from_secs(1);
 /// The time for which the servers of a departed wrapper are remembered: the start of a short-lived server is reported
@@ -64,11 +77,19 @@ struct WrappersState {
     hosted: Mutex<Vec<SessionMember>>,
     /// The wrappers that left, latest last.
     left: Mutex<VecDeque<LeftWrapper>>,
+    /// The wrappers that were refused lately.
+    refused: Mutex<RefusedWrappers>,
     places: Quota,
     /// The places of connections with their records, which are counted separately from those with requests.
     record_places: Quota,
     /// The places of connections with a question that takes time.
     question_places: Quota,
+    /// The lines of wrappers, which are slowed down beyond it.
+    rates: Rates,
+    /// Copies of users' records that are being made.
+    copies: Quota,
+    /// The lines that are longer than usual, and are in memory.
+    long_lines: Quota,
 }
 
 /// A connected wrapper.
@@ -108,13 +129,17 @@ impl Wrappers {
             recorder,
             store: Mutex::new(store),
             sessions: SessionCalls::new(&policy),
-            policy: Mutex::new((hash, policy)),
+            policy: Mutex::new(shown(hash, policy)),
             connected: Mutex::default(),
             hosted: Mutex::default(),
             left: Mutex::default(),
+            refused: Mutex::default(),
             places: Quota::of_each(MAX_WRAPPERS, MAX_OF_USER),
             record_places: Quota::of_each(MAX_WRAPPERS, MAX_OF_USER),
             question_places: Quota::of_each(MAX_WRAPPERS, MAX_OF_USER),
+            rates: Rates::new(RATE, BURST),
+            copies: Quota::of_each(MAX_COPIES, MAX_COPIES_OF_USER),
+            long_lines: Quota::of_each(MAX_LONG_LINES, MAX_LONG_LINES_OF_USER),
         })))
     }
 
@@ -131,7 +156,14 @@ impl Wrappers {
         let place = place(&self.0.places, &stream);
         match place {
             Some(_) => service::serve(self, stream, hello).await,
-            None => service::refuse(stream, &ServiceRefusal::TooMany).await,
+            None => {
+                let uid = stream.peer_cred().map(|peer| peer.uid());
+                if let Ok(uid) = uid {
+                    let refusal = ServiceRefusal::TooMany;
+                    self.note_refused(clock::now(), uid, hello.identity.server, &refusal);
+                }
+                service::refuse(stream, &ServiceRefusal::TooMany).await;
+            }
         }
     }
 
@@ -156,7 +188,7 @@ impl Wrappers {
     /// Gives wrappers another policy from now on.
     pub(crate) fn publish(&self, hash: Digest, policy: Arc<Sources>) {
         self.0.sessions.adopt(&policy);
-        *lock(&self.0.policy) = (hash, policy);
+        *lock(&self.0.policy) = shown(hash, policy);
         if self
             .0
             .recorder
@@ -167,7 +199,7 @@ impl Wrappers {
         }
     }
 
-    /// Carries out root's decision about definitions.
+    /// Carries out a decision about definitions: root's, or that of the user `own` about the own ones.
     ///
     /// # Errors
     /// Returns the obstacle, as a sentence.
@@ -175,6 +207,7 @@ impl Wrappers {
         &self,
         subject: ApprovalSubject,
         word: ApprovalDecision,
+        own: Option<u32>,
     ) -> Result<Vec<String>, String> {
         let shared = Arc::clone(&self.0);
         let decided = tokio::task::spawn_blocking(move || {
@@ -183,7 +216,7 @@ impl Wrappers {
                 tracing::warn!(%unsettled, "the latest definitions are not in the store yet");
             }
             let mut store = lock(&shared.store);
-            approval::decide(&mut store, clock::now(), &subject, &word, pins::APPROVED)
+            approval::decide(&mut store, clock::now(), &subject, &word, &decider(own))
         });
         let (done, events) = decided
             .await
@@ -195,11 +228,17 @@ impl Wrappers {
         Ok(done)
     }
 
-    /// Records root's answer to a held call, and returns the subject of the call.
+    /// Records an answer to a held call: root's, or that of the user `own` to an own one. Returns the subject of the
+    /// call.
     ///
     /// # Errors
     /// Returns the obstacle, as a sentence.
-    pub(crate) async fn answer_call(&self, id: String, answer: CallAnswer) -> Result<String, String> {
+    pub(crate) async fn answer_call(
+        &self,
+        id: String,
+        answer: CallAnswer,
+        own: Option<u32>,
+    ) -> Result<String, String> {
         let shared = Arc::clone(&self.0);
         let answered = tokio::task::spawn_blocking(move || {
             // A call that was held a moment ago is included.
@@ -207,7 +246,7 @@ impl Wrappers {
                 tracing::warn!(%unsettled, "the latest held calls are not in the store yet");
             }
             let mut store = lock(&shared.store);
-            held_calls::answer(&mut store, clock::now(), &id, answer, pins::APPROVED)
+            held_calls::answer(&mut store, clock::now(), &id, answer, &decider(own))
         });
         let held = answered.await.map_err(|error| error.to_string())?;
         held.map(|held| held.subject()).map_err(|error| error.to_string())
@@ -294,10 +333,26 @@ impl Wrappers {
     }
 }
 
+/// Returns the policy as wrappers get it: without the sections that only the daemon uses.
+fn shown(hash: Digest, policy: Arc<Sources>) -> (Digest, Arc<Sources>) {
+    match policy.for_users() {
+        Some(policy) => (policy.digest(), Arc::new(policy)),
+        None => (hash, policy),
+    }
+}
+
 /// Takes a place for the user at the other end, before the connection is verified.
 fn place(places: &Quota, stream: &UnixStream) -> Option<QuotaPermit> {
     let peer = stream.peer_cred().ok()?;
-    places.take(QuotaOwner::User(peer.uid())).ok()
+    places.take(QuotaOwner::User(owners::owner(peer.uid()))).ok()
+}
+
+/// Returns root, or the user `own`, as the person who decides.
+fn decider(own: Option<u32>) -> Decider {
+    Decider {
+        name: own.map_or_else(|| pins::APPROVED.to_owned(), |uid| format!("user {uid}")),
+        own,
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -10,7 +10,8 @@ use tokio::{io::BufReader, net::UnixStream};
 
 use super::{
     FLUSH, Wrappers,
-    service::{answer, misunderstood, next},
+    lines::Lines,
+    service::{answer, misunderstood},
 };
 
 /// Longest line, bytes, that is handled by the thread that checks calls. Handling it takes less time than handing it to
@@ -19,16 +20,16 @@ const SHORT: usize = 8 << 10;
 
 /// Stores the records of `member`, until it leaves.
 pub(super) async fn take(wrappers: &Wrappers, stream: &mut BufReader<UnixStream>, member: &SessionMember) {
-    let mut line = Vec::new();
-    while next(stream, &mut line).await {
+    let mut lines = Lines::new(wrappers, member);
+    while let Some(line) = lines.next(stream).await {
         let heard = match line.len() <= SHORT {
-            true => match read(wrappers, &line, member) {
+            true => match read(wrappers, line, member) {
                 Ok(entries) if entries.is_empty() => Hear::Done, // all entries were for the session
                 Ok(entries) => in_the_background(wrappers, move |wrappers| keep(wrappers, entries)).await,
                 Err(refused) => refused,
             },
             false => {
-                let (member, line) = (member.clone(), std::mem::take(&mut line));
+                let (member, line) = (member.clone(), lines.take());
                 let work = move |wrappers: &Wrappers| match read(wrappers, &line, &member) {
                     Ok(entries) => keep(wrappers, entries),
                     Err(refused) => refused,
@@ -76,7 +77,11 @@ fn read(wrappers: &Wrappers, line: &[u8], member: &SessionMember) -> Result<Vec<
         .into_iter()
         .map(|fields| (fields, StoreEntry::Rescued as _));
     for (fields, entry) in told.chain(rescued) {
-        let event = json::from_json(fields).ok_or_else(|| refused("one of the events is none"))?;
+        let mut event = json::from_json(fields).ok_or_else(|| refused("one of the events is none"))?;
+        // A wrapper records for its own user, who sees these events.
+        if let Some(process) = &mut event.process {
+            process.uid = Some(member.identity.uid);
+        }
         entries.push(entry(event));
     }
     entries.extend(definitions.into_iter().map(StoreEntry::Definition));

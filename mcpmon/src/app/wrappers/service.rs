@@ -5,16 +5,16 @@ use std::{io, sync::Arc};
 use mcpmon_model::{DefinitionRecord, ProcessId, SessionId};
 use mcpmon_session::{
     Hello, clock,
-    protocol::{Hear, MAX_SAID, Say, SharedSessionState},
+    protocol::{Hear, Say, SharedSessionState},
     shared,
 };
 use mcpmon_store::{SessionMember, StoreEntry, StoreError};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
 };
 
-use super::{ConnectedWrapper, FLUSH, Wrappers, handshake, lock, records};
+use super::{ConnectedWrapper, FLUSH, Wrappers, handshake, lines::Lines, lock, records};
 use crate::app::host;
 
 /// The reason why a wrapper is not served.
@@ -44,6 +44,10 @@ pub(crate) enum ServiceRefusal {
 
 /// Serves the wrapper that introduced itself with `hello`, until it leaves.
 pub(super) async fn serve(wrappers: Wrappers, mut stream: UnixStream, hello: Hello) {
+    let (server, uid) = (
+        hello.identity.server.clone(),
+        stream.peer_cred().map(|peer| peer.uid()),
+    );
     let outcome = admit(&wrappers, &mut stream, hello).await;
     match outcome {
         Ok((number, member, state)) => {
@@ -53,7 +57,12 @@ pub(super) async fn serve(wrappers: Wrappers, mut stream: UnixStream, hello: Hel
             }
             leave(&wrappers, number, member);
         }
-        Err(refusal) => refuse(stream, &refusal).await,
+        Err(refusal) => {
+            if let Ok(uid) = uid {
+                wrappers.note_refused(clock::now(), uid, server, &refusal);
+            }
+            refuse(stream, &refusal).await;
+        }
     }
 }
 
@@ -182,9 +191,9 @@ async fn converse(
     number: u64,
     member: &SessionMember,
 ) {
-    let mut line = Vec::new();
-    while next(stream, &mut line).await {
-        let heard = match serde_json::from_slice::<Say>(&line) {
+    let mut lines = Lines::new(wrappers, member);
+    while let Some(line) = lines.next(stream).await {
+        let heard = match serde_json::from_slice::<Say>(line) {
             Ok(say) => hear(wrappers, say, number, member).await,
             Err(error) => misunderstood(&error),
         };
@@ -192,17 +201,6 @@ async fn converse(
             return;
         }
     }
-}
-
-/// Reads another line. Returns false if there is none.
-pub(super) async fn next(stream: &mut BufReader<UnixStream>, line: &mut Vec<u8>) -> bool {
-    line.clear();
-    let read = stream.take(MAX_SAID as u64).read_until(b'\n', line).await;
-    if let Err(error) = read {
-        tracing::debug!(%error, "a wrapper broke off");
-        return false;
-    }
-    line.last() == Some(&b'\n')
 }
 
 pub(super) fn misunderstood(error: &serde_json::Error) -> Hear {

@@ -71,9 +71,11 @@ impl Host {
         let served = wrappers.clone();
         let runs = Runs::without_engine(&wrappers, watch::channel(None).1);
         runtime.block_on(async {
-            let (listener, file) = control::listen(&socket, None).expect("socket");
+            let (listener, file) = control::listen(&socket).expect("socket");
             tokio::spawn(async move {
-                control::serve(listener, ask, served, runs).await;
+                control::ControlServer::new(ask.clone(), ask, served, runs)
+                    .serve(listener)
+                    .await;
                 drop(file);
             });
         });
@@ -293,6 +295,72 @@ fn introduced(host: &Host, introduction: &serde_json::Value) -> Stream {
 fn bring_records(host: &Host, server: &str) -> Hear {
     let introduction = serde_json::json!({"request": "records", "hello": hello(host, server)});
     heard(&mut introduced(host, &introduction))
+}
+
+#[test]
+fn the_handshake_gives_the_rules_and_no_address_of_an_export() {
+    let host = Host::new(
+        "version: 1\nrecord: {webhook_url: 'https://siem.example/x'}\nmcp: {blocked_tools: [format_disk]}\n",
+    );
+    let introduction = serde_json::json!({"request": "wrap", "hello": hello(&host, "files")});
+    let Hear::State(state) = heard(&mut introduced(&host, &introduction)) else {
+        panic!("it is served")
+    };
+    let policy = format!("{:?}", state.policy);
+    assert!(
+        policy.contains("format_disk") && !policy.contains("siem.example"),
+        "{policy}"
+    );
+}
+
+#[test]
+fn many_wrappers_of_one_user_start_at_once() {
+    let host = Host::new("version: 1\n");
+    std::thread::scope(|threads| {
+        let joined = (0..40).map(|number| {
+            let options = host.options(&format!("s{number}"));
+            threads.spawn(move || Session::open(NOW, options).expect("a judge"))
+        });
+        let joined: Vec<_> = joined.collect();
+        let judges: Vec<Session> = joined
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"))
+            .collect();
+        assert_eq!(host.wrappers.len(), judges.len());
+        judges.into_iter().for_each(|judge| drop(judge.close(NOW)));
+    });
+}
+
+#[test]
+fn with_fail_closed_a_wrapper_that_is_not_served_blocks_for_good() {
+    let host = Host::new("version: 1\n");
+    let own = "version: 1\nmcp: {fail_closed: true, servers: [{id: files, command: files}]}\n";
+    std::fs::write(host.path("none.yaml"), own).expect("policy");
+    let mut options = host.options("files");
+    options.conversation.identity.uid += 1;
+    let mut judge = Session::open(NOW, options).expect("the user's own store does");
+    list(&mut judge);
+    // The own store answers, and still no daemon judges.
+    for seconds in [1, 60] {
+        judge.tick(later(seconds));
+        let Verdict::Block(denial) = call(&mut judge, later(seconds)) else {
+            panic!("it is blocked")
+        };
+        assert_eq!(denial.rule, "mcp.fail_closed");
+        assert_eq!(
+            denial.reason,
+            "the daemon does not serve this wrapper, and mcp.fail_closed is set"
+        );
+    }
+    judge.close(later(61));
+    let refused = host.wrappers.refused(clock::now());
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(
+        (refused[0].server_id.as_str(), refused[0].cause.as_str()),
+        ("files", "a wrapper speaks for its own user")
+    );
+    let events = host.events("daemon.db");
+    assert_eq!(kinds(&events), ["mcp_enforcement_degraded"], "{events:?}");
 }
 
 #[test]

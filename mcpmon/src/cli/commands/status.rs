@@ -10,7 +10,7 @@ use crate::{
     app::{
         control::{DaemonAnswer, DaemonRequest},
         selftest::CheckOutcome,
-        status::{BundleStatus, CodeSession, Coverage, EnforcementState, Status},
+        status::{CodeSession, Coverage, EnforcementState, Status},
     },
     cli::{
         CliError, ErrorKind, Output,
@@ -187,7 +187,7 @@ fn lines(status: &Status) -> Vec<String> {
         }
     }
     if let Some(bundle) = &status.policy.bundle {
-        put("bundle", bundle_line(bundle));
+        put("bundle", bundle.to_string());
         if let Some(cause) = &bundle.refused {
             put("", format!("the latest is refused: {cause}"));
         }
@@ -196,7 +196,17 @@ fn lines(status: &Status) -> Vec<String> {
     for line in sandbox_gaps(status) {
         put("", line);
     }
-    put("coverage", coverage(status));
+    if let Some(uid) = status.only_of {
+        put(
+            "",
+            format!("only those of user {uid}; root and the group mcpmon see the whole host"),
+        );
+    } else {
+        put("coverage", coverage(status));
+    }
+    for line in status.refused_lines() {
+        put("bypassed", line);
+    }
     for cause in &status.not_pinned {
         put("", format!("first starts are not pinned: {cause}"));
     }
@@ -213,23 +223,12 @@ fn lines(status: &Status) -> Vec<String> {
     for session in &status.code_sessions {
         put("code mode", code_mode(session));
     }
-    put("kernel", kernel(status));
-    put("store", store(status));
-    put("", stored(status));
+    if status.only_of.is_none() {
+        put("kernel", kernel(status));
+        put("store", store(status));
+        put("", stored(status));
+    }
     lines
-}
-
-fn bundle_line(bundle: &BundleStatus) -> String {
-    let heard = bundle.heard_at.as_deref().unwrap_or("not since the start");
-    let in_force = match (bundle.serial, &bundle.digest) {
-        (Some(serial), Some(digest)) => format!("serial {serial}, {digest}"),
-        _ => "none in force".to_owned(),
-    };
-    let expires = match &bundle.expires {
-        Some(at) => format!(", expires {at}"),
-        None => String::new(),
-    };
-    format!("{in_force}{expires}; {} heard {heard}", bundle.url)
 }
 
 /// Describes the remote servers; `None` if none is declared.
@@ -410,8 +409,8 @@ mod tests {
     use crate::app::{
         selftest::{Component, SelfTestCheck},
         status::{
-            FollowedAddress, KeptStatus, NetworkStatus, PolicyStatus, ProxyStatus, RunStatus, RunningServer,
-            SandboxStatus, StoreStatus, TapStatus,
+            BundleStatus, FollowedAddress, KeptStatus, NetworkStatus, PolicyStatus, ProxyStatus, RunStatus,
+            RunningServer, SandboxStatus, StoreStatus, TapStatus,
         },
     };
 
@@ -432,6 +431,8 @@ mod tests {
                 since: "2026-11-20T11:00:00Z".to_owned(),
             }),
             version: "0.1.0".to_owned(),
+            only_of: None,
+            refused_wrappers: Vec::new(),
             pid: 7,
             uptime: 90,
             state: EnforcementState::Degraded,
@@ -466,6 +467,7 @@ mod tests {
             exec_gate: "observing".to_owned(),
             servers: vec![RunningServer {
                 server_id: "files".to_owned(),
+                uid: 1000,
                 pid: 9,
                 serving: true,
                 processes: 2,

@@ -36,5 +36,6 @@ mod sandboxed;
 mod swaps;
 mod tapped;
 mod usage;
+mod users;
 mod ways;
 mod wrapped;

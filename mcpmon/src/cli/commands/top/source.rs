@@ -250,7 +250,9 @@ fn note(error: &AskError) -> String {
             "the daemon's state and store are for root and the group mcpmon: use sudo, or join"
         }
         AskError::Silent => "the daemon does not answer: its state is unknown; see its log",
-        AskError::Io(_) | AskError::Answer(_) => "the daemon could not be asked: its state is unknown",
+        AskError::Refused(_) | AskError::Io(_) | AskError::Answer(_) => {
+            "the daemon could not be asked: its state is unknown"
+        }
     };
     note.to_owned()
 }
