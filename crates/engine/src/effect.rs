@@ -3,8 +3,8 @@
 use mcpmon_detect::launch::Stage;
 use mcpmon_model::{
     Action, ConnectionHolder, DefinitionKey, DefinitionRecord, Denial, Event, EventId, FileId, HeldCall,
-    InstanceId, OpenConnection, PinKey, ProcessId, Recent, RecentOutput, RepeatedEvents, ServerId,
-    SharedCall, SharedCallAnswer, Timestamp, Verdict,
+    InstanceId, OpenConnection, PinKey, ProcessId, Recent, RecentOutput, ServerId, SharedCall,
+    SharedCallAnswer, Timestamp, Verdict,
 };
 
 use super::{
@@ -241,8 +241,6 @@ impl KernelEffect {
 /// An effect on the store, or on the process that holds the calls of a session. Sessions carry it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreEffect {
-    /// Record the events about an earlier list again, because the same list came again.
-    Retell(RepeatedEvents),
     /// Store a definition as it is now.
     StoreDefinition(Box<DefinitionRecord>),
     /// Delete a definition from the store.

@@ -27,7 +27,6 @@ mod manifest;
 mod message;
 mod observation;
 mod path;
-mod retold;
 mod sandbox;
 mod severity;
 mod spelling;
@@ -74,7 +73,6 @@ pub use observation::{
     CutOutcome, Exec, Exit, FileId, Fork, InstanceId, OpenConnection, ProcessId, RefusedStart, Resume,
 };
 pub use path::{MAX_PATH, PathMatch, PathPattern, PathPatternError, PathStart, PlainPath};
-pub use retold::RepeatedEvents;
 pub use sandbox::{FileGrant, FileRight, SandboxRules};
 pub use severity::{Action, Severity};
 pub use spelling::{fold, is_spelled_like};

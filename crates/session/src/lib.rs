@@ -510,10 +510,6 @@ impl Session {
                 StoreEffect::ReleaseCall(id) => {
                     StoreEntry::ReleaseCall(self.host.member.identity.clone(), id)
                 }
-                StoreEffect::Retell(retold) => {
-                    self.host.recorder.push_retold(retold, self.host.child.as_ref());
-                    continue;
-                }
                 StoreEffect::Share(recent) => StoreEntry::Recent(self.host.member.session.clone(), recent),
                 StoreEffect::ShareResult { mut output, result } => {
                     // While many records wait, results are not searched, because they would have to be kept in memory.

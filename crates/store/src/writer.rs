@@ -204,11 +204,6 @@ impl StoreWriter {
         for message in batch.messages.drain(..) {
             entries.push(match message {
                 QueueMessage::Event(event, process) => self.identify(of_process(event, process)),
-                QueueMessage::RepeatedEvents(retold, process) => {
-                    let events = retold.events();
-                    entries.extend(events.map(|event| self.identify(of_process(event, process.clone()))));
-                    continue;
-                }
                 QueueMessage::Unworded(unworded) => {
                     let DeferredEvent {
                         mut event,

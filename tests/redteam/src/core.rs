@@ -119,10 +119,6 @@ impl Core {
     fn carry_out(&mut self, server: &str, outcome: JudgementOutcome) {
         self.keep(outcome.events);
         for effect in outcome.effects {
-            if let StoreEffect::Retell(retold) = effect {
-                self.keep(retold.events());
-                continue;
-            }
             if let StoreEffect::Share(recent) = effect {
                 self.window.take(*recent);
                 continue;

@@ -1,7 +1,10 @@
 //! One definition: its record, and its place in the lists.
 
 use mcpmon_detect::scan::Findings;
-use mcpmon_model::{Definition, DefinitionKey, DefinitionRecord, Digest, Finding, RawJson, Timestamp};
+use mcpmon_model::{
+    Action, Definition, DefinitionKey, DefinitionRecord, Digest, Finding, RawJson, SessionId, Severity,
+    Timestamp,
+};
 use mcpmon_policy::Policy;
 
 use super::{DefinitionStanding, DefinitionsFull};
@@ -30,6 +33,23 @@ pub(crate) struct DefinitionEntry {
     told: Option<Digest>,
     /// The hash with which the tool is registered.
     registered: Option<Digest>,
+    /// The latest report of its first and of its later occurrences in a list.
+    reports: [Option<SightReport>; 2],
+}
+
+/// The content of a report that a definition was listed. A list with the same content is not reported again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SightReport {
+    /// The session of the list.
+    pub(crate) session: Option<SessionId>,
+    /// The hash of the listed definition.
+    pub(crate) hash: Digest,
+    /// The action of its ruling.
+    pub(crate) action: Action,
+    /// The rule that decided.
+    pub(crate) rule: Option<String>,
+    /// The patterns that matched.
+    pub(crate) patterns: Vec<(String, Severity)>,
 }
 
 /// The length and digest of a parsed text, which itself may be long.
@@ -112,6 +132,7 @@ impl DefinitionEntry {
             before: None,
             told: None,
             registered: None,
+            reports: [None, None],
         }
     }
 
@@ -135,6 +156,7 @@ impl DefinitionEntry {
         self.told = None;
         self.approval = Approval::Unasked;
         self.written = None;
+        self.reports = [None, None];
     }
 
     /// Returns whether it is known to be unchanged, without parsing it.
@@ -283,6 +305,16 @@ impl DefinitionEntry {
         self.told.replace(hash) != Some(hash)
     }
 
+    /// Returns whether `report` repeats the latest one about the same occurrence in a list.
+    pub(crate) fn is_reported(&self, sight: &Sight, report: &SightReport) -> bool {
+        self.reports[usize::from(sight.is_repetition())].as_ref() == Some(report)
+    }
+
+    /// Remembers a report.
+    pub(crate) fn reported(&mut self, sight: &Sight, report: SightReport) {
+        self.reports[usize::from(sight.is_repetition())] = Some(report);
+    }
+
     /// Returns the digest to register, if it is not registered yet, and marks it as registered.
     pub(super) fn unregistered(&mut self) -> Option<Digest> {
         let hash = self.record.seen.hash;
@@ -312,6 +344,14 @@ impl Sight {
         match self {
             Self::New | Self::Unchanged | Self::Changed(_) | Self::Contradicted(_) => true,
             Self::Same | Self::Repeated | Self::Refused(_) => false,
+        }
+    }
+
+    /// Returns whether the definition occurred before in the same list.
+    const fn is_repetition(&self) -> bool {
+        match self {
+            Self::Repeated | Self::Contradicted(_) => true,
+            Self::Same | Self::New | Self::Unchanged | Self::Changed(_) | Self::Refused(_) => false,
         }
     }
 }

@@ -11,7 +11,7 @@ use mcpmon_model::{DefinitionKey, DefinitionKind, DefinitionRecord, PinKey, Serv
 use mcpmon_policy::{Admission, Policy};
 
 pub(super) use self::{
-    entry::{Approval, DefinitionEntry, Sight},
+    entry::{Approval, DefinitionEntry, Sight, SightReport},
     offer::{DefinitionsFull, Offer, Page, ReadList},
     standing::{DefinitionStanding, PinStanding},
 };

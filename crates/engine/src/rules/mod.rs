@@ -37,7 +37,7 @@ use mcpmon_detect::{
     protected_paths::{Files, NO_FILES},
     secrets::Secret,
 };
-use mcpmon_model::{Call, DefinitionKind, Denial, ServerId, Severity, Timestamp};
+use mcpmon_model::{Action, Call, DefinitionKind, Denial, ServerId, Severity, Timestamp};
 use mcpmon_policy::{Decision, Policy};
 
 pub use self::{
@@ -127,6 +127,18 @@ pub(super) enum ObjectionEffect {
     Ask,
     /// The use is stopped.
     Block,
+}
+
+impl ObjectionEffect {
+    /// Returns the action of events about it.
+    pub(super) const fn action(self) -> Action {
+        match self {
+            Self::Audit => Action::Audit,
+            // The event precedes a person's answer only if no person is asked, because the policy only observes.
+            Self::Ask => Action::WouldAsk,
+            Self::Block => Action::Block,
+        }
+    }
 }
 
 /// A rule. It judges one use, independently of the other rules.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     apps,
-    definitions::{DefinitionEntry, PinStanding, Sight},
+    definitions::{DefinitionEntry, PinStanding, Sight, SightReport},
     rules::Ruling,
     wording::{command, shown},
 };
@@ -62,6 +62,36 @@ pub(super) fn tell(
         events.extend(
             found.map(|finding| teller.detection(subject, name, finding, action(finding), ruling.told())),
         );
+    }
+}
+
+/// Returns the content of the report about one item.
+pub(super) fn report(
+    teller: &Teller<'_>,
+    policy: &Policy,
+    entry: &DefinitionEntry,
+    sight: &Sight,
+    ruling: &Ruling,
+) -> SightReport {
+    let listed = match sight {
+        Sight::Contradicted(other) => other,
+        Sight::Same
+        | Sight::New
+        | Sight::Unchanged
+        | Sight::Changed(_)
+        | Sight::Repeated
+        | Sight::Refused(_) => &entry.record.seen,
+    };
+    let objection = ruling.told();
+    let findings = entry.findings(teller.now, policy);
+    SightReport {
+        session: teller.conversation.session.clone(),
+        hash: listed.hash,
+        action: objection.map_or(Action::Allow, |objection| objection.effect.action()),
+        rule: objection.map(|objection| objection.rule.clone().into_owned()),
+        patterns: findings
+            .map(|finding| (finding.pattern.clone(), finding.severity))
+            .collect(),
     }
 }
 

@@ -300,17 +300,13 @@ impl Traffic {
         };
         let ruling = rules::judge(&scene);
         match scene.entry() {
-            Some(entry) if !sight.is_read() && self.is_settled(entry, &ruling) => {
-                listed::tell(
-                    teller,
-                    &self.policy,
-                    entry,
-                    sight,
-                    None,
-                    &ruling,
-                    &mut judgement.events,
-                );
-            }
+            Some(entry)
+                if !sight.is_read()
+                    && self.is_settled(entry, &ruling)
+                    && entry.is_reported(
+                        sight,
+                        &listed::report(teller, &self.policy, entry, sight, &ruling),
+                    ) => {}
             Some(_) | None => self.settle(teller, kind, name, sight, &ruling, judgement),
         }
         ruling.effect()
@@ -364,15 +360,19 @@ impl Traffic {
             Sight::Contradicted(other) => Some((&entry.record.seen, &**other)),
             Sight::Same | Sight::New | Sight::Unchanged | Sight::Repeated | Sight::Refused(_) => None,
         };
-        listed::tell(
-            teller,
-            &self.policy,
-            entry,
-            sight,
-            change,
-            ruling,
-            &mut judgement.events,
-        );
+        let report = listed::report(teller, &self.policy, entry, sight, ruling);
+        if !entry.is_reported(sight, &report) {
+            listed::tell(
+                teller,
+                &self.policy,
+                entry,
+                sight,
+                change,
+                ruling,
+                &mut judgement.events,
+            );
+            entry.reported(sight, report);
+        }
         judgement.store(&entry.record);
         if is_hidden && entry.needs_asking(&self.policy) {
             let asked = self.pending.ask(teller, entry, self.policy.approvals);

@@ -1,14 +1,9 @@
-//! Unchanged lists: if a list comes again and its judgement has the same basis, its events are recorded again.
+//! Unchanged lists: a list that comes again is not judged again while its judgement has the same basis.
 
-use mcpmon_model::{
-    Conversation, DefinitionKind, Digest, Event, EventKind, Listing, RepeatedEvents, Verdict,
-};
+use mcpmon_model::{Conversation, DefinitionKind, Digest, Listing, Verdict};
 
 use super::{Traffic, tell::Teller};
-use crate::effect::{Judgement, StoreEffect};
-
-/// Most events that are kept for this.
-const MAX_EVENTS: usize = 256;
+use crate::effect::Judgement;
 
 /// The judgement of the latest list.
 #[derive(Debug, Default)]
@@ -20,7 +15,6 @@ struct RelistedState {
     kind: DefinitionKind,
     conversation: Conversation,
     basis: Basis,
-    events: RepeatedEvents,
 }
 
 /// The basis of a list's judgement besides the list itself: equal numbers mean that nothing has changed.
@@ -33,7 +27,7 @@ struct Basis {
 }
 
 impl Traffic {
-    /// Repeats the judgement of an unchanged list, if its basis is unchanged.
+    /// Returns the judgement of an unchanged list, if its basis is unchanged: it is allowed, and nothing is recorded.
     pub(super) fn listed_again(&mut self, teller: &Teller<'_>, listing: &Listing<'_>) -> Option<Judgement> {
         let digest = listing.again?;
         let basis = self.basis(teller)?;
@@ -45,16 +39,12 @@ impl Traffic {
         if !is_same {
             return None;
         }
-        let retell = StoreEffect::Retell(told.events.at(teller.now));
         self.book
             .listed_again(&teller.conversation.identity, told.kind, teller.now);
-        Some(Judgement {
-            store_effects: vec![retell],
-            ..Judgement::default()
-        })
+        Some(Judgement::default())
     }
 
-    /// Remembers the judgement of a list, if judging the same list again would give the same events.
+    /// Remembers the judgement of a list, if judging the same list again would give the same.
     pub(super) fn note_listed(&mut self, teller: &Teller<'_>, listing: &Listing<'_>, judgement: &Judgement) {
         self.relisted.0 = self.told(teller, listing, judgement);
     }
@@ -69,15 +59,12 @@ impl Traffic {
         let offer = self.book.get(&teller.conversation.identity)?.of(kind);
         let is_settled = judgement.verdict == Verdict::Allow
             && judgement.store_effects.is_empty()
-            && judgement.events.len() == listing.items.len()
-            && judgement.events.len() <= MAX_EVENTS
-            && judgement.events.iter().all(is_unchanged);
+            && judgement.events.is_empty();
         (is_settled && offer.is_all_of(listing.items.len())).then_some(RelistedState {
             digest: listing.again?,
             kind,
             conversation: teller.conversation.clone(),
             basis: self.basis(teller)?,
-            events: RepeatedEvents::new(&judgement.events)?,
         })
     }
 
@@ -87,15 +74,4 @@ impl Traffic {
             changes: self.book.get(&teller.conversation.identity)?.changes(),
         })
     }
-}
-
-/// Returns whether an event is about an unchanged definition, which was not even parsed again.
-const fn is_unchanged(event: &Event) -> bool {
-    matches!(
-        &event.kind,
-        EventKind::ToolSeen {
-            description: None,
-            ..
-        }
-    )
 }

@@ -9,7 +9,7 @@ use mcpmon_model::{
     ResultKind, Severity, Timestamp, redacted,
 };
 
-use crate::rules::{Objection, ObjectionEffect, Ruling};
+use crate::rules::{Objection, Ruling};
 
 /// Longest arguments in an event, bytes.
 const MAX_INPUT: usize = 16 << 10;
@@ -97,12 +97,7 @@ pub(super) fn ruled(event: &mut Event, ruling: &Ruling) {
 
 /// Adds an objection to an event.
 pub(super) fn objected(event: &mut Event, objection: &Objection) {
-    event.action = match objection.effect {
-        ObjectionEffect::Audit => Action::Audit,
-        // The event precedes a person's answer only if no person is asked, because the policy only observes.
-        ObjectionEffect::Ask => Action::WouldAsk,
-        ObjectionEffect::Block => Action::Block,
-    };
+    event.action = objection.effect.action();
     event.severity = event.severity.max(objection.severity);
     event.rule = Some(objection.rule.clone().into_owned());
     because(event, &objection.reason, objection.remedy.as_deref());

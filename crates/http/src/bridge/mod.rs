@@ -224,11 +224,8 @@ impl Bridge {
         let ids = outline.requests.clone();
         if !self.waiting.has_room(ids.len()) {
             for id in &ids {
-                self.fail(
-                    id,
-                    &error(OWN, "[mcpmon] too many requests wait for their answers"),
-                )
-                .await;
+                self.fail(id, &error(OWN, "too many requests wait for their answers"))
+                    .await;
             }
             return;
         }
@@ -253,12 +250,10 @@ impl Bridge {
         self.say(with_error(id, error).into_bytes()).await;
     }
 
-    /// Returns the error object for a request that failed.
+    /// Returns the error object for a request that failed. The wrapper inspects it as a message of the server, so it
+    /// does not name mcpmon.
     fn in_own_words(&self, fault: &AnswerFault) -> String {
-        error(
-            OWN,
-            &format!("[mcpmon] {}: {}", self.wire.address(), fault.in_own_words()),
-        )
+        error(OWN, &format!("{}: {}", self.wire.address(), fault.in_own_words()))
     }
 
     /// Writes a line to the client. If the client has stopped reading, the line is lost, and the bridge ends soon.

@@ -309,7 +309,7 @@ async fn what_goes_wrong_is_an_answer_with_its_cause() {
     assert!(
         told[0]
             .1
-            .starts_with(&format!("[mcpmon] {url}: it needs a login (HTTP 401)")),
+            .starts_with(&format!("{url}: it needs a login (HTTP 401)")),
         "{told:?}"
     );
     assert!(

@@ -16,6 +16,6 @@ pub use event::{event, event_with_data, silent_event};
 pub use leave_out::{without_instructions, without_items};
 pub use notify::list_changed;
 pub use redact::with_redactions;
-pub use refuse::{RefusalReason, mismatch, refusal};
+pub use refuse::{RefusalReason, mismatch, missing_answer, refusal};
 pub use splice::Splices;
 pub use stop::{StoppedMessage, denied, stop};

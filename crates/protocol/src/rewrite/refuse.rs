@@ -36,6 +36,12 @@ pub fn refusal(id: Option<&RequestId>, fault: RefusalReason, cause: &str) -> Str
     error_answer(id, fault.code().into(), &format!("[mcpmon] {cause}"))
 }
 
+/// Returns the error answer that stands for an answer that the server did not give. It has no text, because texts are
+/// inspected as the server's.
+pub fn missing_answer(id: &RequestId, fault: RefusalReason) -> String {
+    error_answer(Some(id), fault.code().into(), "")
+}
+
 /// Returns the answer of a server of the stateless era to a request whose headers disagree with its body.
 pub fn mismatch(id: Option<&RequestId>, cause: &str) -> String {
     error_answer(id, HEADER_MISMATCH, &format!("[mcpmon] header mismatch: {cause}"))

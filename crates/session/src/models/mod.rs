@@ -296,10 +296,6 @@ impl Models {
         }
         for effect in judgement.store_effects {
             let entry = match effect {
-                StoreEffect::Retell(retold) => {
-                    self.0.recorder.push_retold(retold, None);
-                    continue;
-                }
                 StoreEffect::StoreDefinition(record) => StoreEntry::Definition(*record),
                 StoreEffect::ForgetDefinition(key) => StoreEntry::ForgetDefinition(key),
                 // Shared already.

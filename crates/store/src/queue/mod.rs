@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_model::{Action, Event, EventPriority, EventType, ProcessRef, RepeatedEvents, Severity};
+use mcpmon_model::{Action, Event, EventPriority, EventType, ProcessRef, Severity};
 
 use super::{RecorderStatus, StoreEntry, StoredEvent};
 
@@ -43,22 +43,10 @@ pub(super) enum QueueMessage {
     Event(Event, Option<Arc<ProcessRef>>),
     /// An event that the writer has to complete.
     Unworded(Box<DeferredEvent>),
-    /// Events that were recorded before, and the process that they are assigned unless they name one themselves.
-    RepeatedEvents(RepeatedEvents, Option<Arc<ProcessRef>>),
     /// An event that has its id, and is in the journal.
     Kept(Box<StoredEvent>),
     /// Any other entry.
     Entry(Box<StoreEntry>),
-}
-
-impl QueueMessage {
-    /// Returns the number of entries it counts for.
-    fn count(&self) -> usize {
-        match self {
-            Self::RepeatedEvents(retold, _) => retold.count(),
-            Self::Event(..) | Self::Unworded(_) | Self::Kept(_) | Self::Entry(_) => 1,
-        }
-    }
 }
 
 /// An event whose slow parts the writer adds.
@@ -84,7 +72,7 @@ pub struct QueueRefusal;
 /// The batch that the writer takes at once.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// At most one batch of messages, in the order in which they came; repeated events are never split. Empty if the
+    /// At most one batch of messages, in the order in which they came. Empty if the
     /// interval passed without any.
     pub(super) messages: Vec<QueueMessage>,
     /// The number of entries, without the urgent ones.
@@ -116,8 +104,8 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct QueueState {
-    filling: Heap,
-    full: VecDeque<Heap>,
+    filling: Vec<QueueMessage>,
+    full: VecDeque<Vec<QueueMessage>>,
     /// The messages that go ahead.
     ahead: Vec<QueueMessage>,
     /// An empty buffer for reuse.
@@ -146,13 +134,6 @@ struct QueueState {
     last_error: Option<String>,
 }
 
-/// Messages, and the number of entries that they count for.
-#[derive(Debug, Default)]
-struct Heap {
-    messages: Vec<QueueMessage>,
-    count: usize,
-}
-
 impl Queue {
     pub(super) fn new(capacity: usize, batch: usize, interval: Duration) -> Self {
         Self {
@@ -178,20 +159,6 @@ impl Queue {
         let urgent = event.severity >= Severity::High;
         let kind = event.kind.event_type();
         self.take_in(QueueMessage::Unworded(Box::new(unworded)), kind, urgent);
-    }
-
-    /// Queues all of `retold`, or as many of the events as fit.
-    pub(super) fn push_retold(&self, retold: RepeatedEvents, process: Option<Arc<ProcessRef>>) {
-        let state = self.lock();
-        let needed = retold.count().saturating_sub(1);
-        if state.has_room(limit(EventPriority::Bulk, self.capacity).saturating_sub(needed)) {
-            let urgent = retold.severity() >= Severity::High;
-            return self.add(state, QueueMessage::RepeatedEvents(retold, process), urgent);
-        }
-        drop(state);
-        for event in retold.events() {
-            self.push_event(event, process.clone());
-        }
     }
 
     /// Queues an event that is in the journal, or counts it as lost; it is found in the journal later then.
@@ -301,23 +268,21 @@ impl Queue {
         }
         state.waits_since = None;
         state.soon = None;
-        let Heap {
-            messages: rest,
-            count,
-        } = match state.full.pop_front() {
+        let rest = match state.full.pop_front() {
             Some(batch) => batch,
             // A buffer is provided for the next messages, so that pushing does not allocate.
-            None if state.filling.messages.is_empty() => Heap::default(),
+            None if state.filling.is_empty() => Vec::new(),
             None => {
-                let size = self.batch.min(state.filling.messages.len().next_power_of_two());
+                let size = self.batch.min(state.filling.len().next_power_of_two());
                 state.begin_another(size)
             }
         };
-        if rest.is_empty() && ahead == 0 && state.closed && state.overflow.is_empty() {
+        let count = rest.len();
+        if count == 0 && ahead == 0 && state.closed && state.overflow.is_empty() {
             return None;
         }
         state.queued -= count;
-        state.is_brisk = !rest.is_empty();
+        state.is_brisk = count > 0;
         state.urgent &= state.queued > 0;
         match ahead {
             0 => messages = rest,
@@ -342,7 +307,7 @@ impl Queue {
     pub(super) fn rest(&self) {
         let mut state = self.lock();
         let spare = state.spare.take();
-        let is_idle = state.filling.messages.is_empty() && state.filling.messages.capacity() > SMALL;
+        let is_idle = state.filling.is_empty() && state.filling.capacity() > SMALL;
         let filled = is_idle.then(|| state.begin_another(SMALL.min(self.batch)));
         drop(state);
         drop((spare, filled));
@@ -448,14 +413,12 @@ impl Queue {
     }
 
     fn add(&self, mut state: MutexGuard<'_, QueueState>, message: QueueMessage, urgent: bool) {
-        let count = message.count();
-        state.filling.messages.push(message);
-        state.filling.count += count;
-        state.queued += count;
-        state.accepted += count as u64;
+        state.filling.push(message);
+        state.queued += 1;
+        state.accepted += 1;
         state.urgent |= urgent;
-        if state.filling.count >= self.batch {
-            let size = self.batch.min(state.filling.messages.len().max(SMALL));
+        if state.filling.len() >= self.batch {
+            let size = self.batch.min(state.filling.len().max(SMALL));
             let batch = state.begin_another(size);
             state.full.push_back(batch);
         }
@@ -488,17 +451,13 @@ impl QueueState {
 
     /// Returns whether the messages that do not go ahead are due before their time.
     fn is_rest_due(&self) -> bool {
-        !self.full.is_empty() || self.closed || self.urgent && !self.filling.messages.is_empty()
+        !self.full.is_empty() || self.closed || self.urgent && !self.filling.is_empty()
     }
 
     /// Takes the filled messages. The next ones get the spare buffer, or a new one for `size` messages.
-    fn begin_another(&mut self, size: usize) -> Heap {
+    fn begin_another(&mut self, size: usize) -> Vec<QueueMessage> {
         let room = self.spare.take().unwrap_or_else(|| Vec::with_capacity(size));
-        let empty = Heap {
-            messages: room,
-            count: 0,
-        };
-        std::mem::replace(&mut self.filling, empty)
+        std::mem::replace(&mut self.filling, room)
     }
 }
 

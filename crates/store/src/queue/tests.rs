@@ -79,7 +79,7 @@ fn a_look_at_nothing_leaves_the_room_for_what_comes_next() {
     }
     assert_eq!(queue.take().unwrap().messages.len(), 7);
     assert!(queue.take().unwrap().messages.is_empty());
-    assert!(queue.lock().filling.messages.capacity() >= 7);
+    assert!(queue.lock().filling.capacity() >= 7);
 }
 
 #[test]
@@ -101,39 +101,7 @@ fn the_room_of_a_batch_is_filled_again_until_the_writer_rests() {
     assert_eq!((rooms[0], rooms[1]), (rooms[2], rooms[3]), "two take turns");
     queue.rest();
     assert!(queue.lock().spare.is_none());
-    assert!((1..=SMALL).contains(&queue.lock().filling.messages.capacity()));
-}
-
-fn retold(count: u32) -> RepeatedEvents {
-    let events: Vec<Event> = (0..count)
-        .map(|request| sample::called("read", request))
-        .collect();
-    RepeatedEvents::new(&events).unwrap()
-}
-
-#[test]
-fn what_is_told_once_more_counts_for_as_many_as_it_is() {
-    let queue = Queue::new(100, 10, LONG);
-    queue.push_retold(retold(8), None);
-    assert!(!queue.lock().is_due());
-    assert_eq!((queue.status().queued, queue.flush(Duration::ZERO)), (8, Err(8)));
-    queue.push_retold(retold(8), None);
-    assert!(queue.lock().is_due(), "a batch is full");
-    let batch = queue.take().unwrap();
-    assert_eq!((batch.messages.len(), batch.count), (2, 16));
-    queue.settle(batch.count, batch.ahead, BatchOutcome::Written { events: 16 });
-    assert_eq!((queue.status().queued, queue.flush(Duration::ZERO)), (0, Ok(())));
-}
-
-#[test]
-fn of_what_is_told_once_more_as_much_is_kept_as_there_is_room_for() {
-    let queue = Queue::new(16, 100, Duration::from_millis(1));
-    queue.push_retold(retold(10), None);
-    queue.push_retold(retold(5), None);
-    assert_eq!((queue.status().queued, queue.status().lost), (14, 1));
-    let batch = queue.take().unwrap();
-    assert_eq!((batch.messages.len(), batch.count), (5, 14));
-    assert_eq!(batch.overflow, BTreeMap::from([("mcp_tool_called", 1)]));
+    assert!((1..=SMALL).contains(&queue.lock().filling.capacity()));
 }
 
 #[test]
@@ -208,10 +176,7 @@ fn a_flush_without_a_writer_says_what_is_left() {
 fn names(batch: &Batch) -> Vec<&'static str> {
     let name = |message: &QueueMessage| match message {
         QueueMessage::Entry(_) => "entry",
-        QueueMessage::Event(..)
-        | QueueMessage::Unworded(_)
-        | QueueMessage::RepeatedEvents(..)
-        | QueueMessage::Kept(_) => "event",
+        QueueMessage::Event(..) | QueueMessage::Unworded(_) | QueueMessage::Kept(_) => "event",
     };
     batch.messages.iter().map(name).collect()
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_model::{Action, Event, PinKey, ProcessRef, RepeatedEvents, ServerId};
+use mcpmon_model::{Action, Event, PinKey, ProcessRef, ServerId};
 
 use super::{
     Access, BinaryPin, DeclaredServer, Destination, RetentionLimits, SinkSettings, Store, StoreEntry,
@@ -224,11 +224,6 @@ impl Recorder {
             process: process.cloned(),
             word: Box::new(word),
         });
-    }
-
-    /// Records events that were recorded before, each as [`push_of`](Self::push_of) does. The writer copies them.
-    pub fn push_retold(&self, retold: RepeatedEvents, process: Option<&Arc<ProcessRef>>) {
-        self.0.queue.push_retold(retold, process.cloned());
     }
 
     fn push_block(&self, event: Event) {

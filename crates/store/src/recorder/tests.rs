@@ -63,58 +63,6 @@ fn what_is_pushed_is_in_the_store_after_a_flush_in_order() {
 }
 
 #[test]
-fn what_was_told_before_is_recorded_as_if_it_were_told_one_by_one() {
-    let bench = Bench::new();
-    let recorder = bench.start();
-    let mut of_another = sample::called("read", 2);
-    of_another.process = Some(ProcessRef {
-        pid: 7,
-        ..ProcessRef::default()
-    });
-    let events = [sample::called("read", 1), of_another, sample::called("write", 3)];
-    let (at, child) = (Timestamp(sample::NOON + 5), Arc::new(ProcessRef::default()));
-    for event in &events {
-        let event = Event {
-            timestamp: at,
-            ..event.clone()
-        };
-        recorder.push_of(event, Some(&child));
-    }
-    recorder.push_retold(RepeatedEvents::new(&events).unwrap().at(at), Some(&child));
-    let status = recorder.close();
-    assert_eq!((status.written, status.lost), (6, 0));
-    let stored = bench.events();
-    let told = |event: &StoredEvent| StoredEvent {
-        seq: 0,
-        id: uuid::Uuid::nil(),
-        ..event.clone()
-    };
-    let (one_by_one, at_once) = stored.split_at(3);
-    assert_eq!(
-        at_once.iter().map(told).collect::<Vec<_>>(),
-        one_by_one.iter().map(told).collect::<Vec<_>>()
-    );
-    let ids: std::collections::BTreeSet<_> = stored.iter().map(|event| event.id).collect();
-    assert_eq!(ids.len(), 6);
-}
-
-#[test]
-fn what_is_bad_is_written_without_waiting_for_the_interval_when_it_is_told_once_more() {
-    let mut bench = Bench::new();
-    bench.settings.flush_interval = Duration::from_hours(1);
-    let recorder = bench.start();
-    let mut bad = sample::called("read", 1);
-    bad.severity = Severity::High;
-    recorder.push_retold(
-        RepeatedEvents::new(&[sample::called("read", 1), bad]).unwrap(),
-        None,
-    );
-    while recorder.status().written < 2 {
-        std::thread::yield_now();
-    }
-}
-
-#[test]
 fn events_of_many_threads_are_all_written_with_ids_of_their_own() {
     let bench = Bench::new();
     let recorder = bench.start();

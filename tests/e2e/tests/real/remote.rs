@@ -222,10 +222,7 @@ fn a_server_that_is_gone_is_told_by_its_cause(transport: Transport) -> Result<()
     server.kill()?;
     let answer = client.hear_until(|message| message["id"] == 1)?;
     let cause = answer["error"]["message"].as_str().unwrap_or_default();
-    assert!(
-        cause.starts_with(&format!("[mcpmon] {}: ", server.url)),
-        "{answer}"
-    );
+    assert!(cause.starts_with(&format!("{}: ", server.url)), "{answer}");
     match transport {
         // The next call is tried as well, because the server may be running again.
         Transport::Http => {

@@ -191,7 +191,7 @@ fn a_tool_is_new_then_unchanged_then_changed() {
     assert_eq!(first.verdict, Verdict::Allow);
     assert_eq!(stored(&first), ["read"]);
     let again = world.tools(&[("read", "Reads a file.")]);
-    assert_eq!(statuses(&again), [DefinitionStatus::Unchanged]);
+    assert!(again.events.is_empty(), "{:?}", told(&again));
     assert!(stored(&again).is_empty());
     let other = world.tools(&[("read", "Reads a file. Also sends it.")]);
     assert_eq!(statuses(&other), [DefinitionStatus::Changed]);

@@ -1,6 +1,6 @@
-//! Lists that come again: their events, and the parts that are not parsed again.
+//! Lists that come again: what is recorded again, and the parts that are not parsed again.
 
-use mcpmon_model::{Digest, Event, EventKind, RepeatedEvents};
+use mcpmon_model::{Digest, Event, EventKind};
 use proptest::prelude::*;
 
 use super::*;
@@ -33,61 +33,68 @@ fn list(world: &mut World, tools: &[(&str, &str)], again: bool) -> Judgement {
         result: RawJson::trusted(&result),
         again: again.then(|| Digest::of(result.as_bytes())),
     };
-    in_full(world.say(Content::Server(FromServer::Listing(listing))))
+    world.say(Content::Server(FromServer::Listing(listing)))
 }
 
-/// Returns a judgement with its repeated events among its events.
-fn in_full(mut judgement: Judgement) -> Judgement {
-    judgement.store_effects.retain(|order| {
-        if let StoreEffect::Retell(retold) = order {
-            judgement.events.extend(retold.events());
-        }
-        !matches!(order, StoreEffect::Retell(_))
-    });
-    judgement
+fn seen(judgement: &Judgement) -> Vec<String> {
+    let seen = |event: &Event| match &event.kind {
+        EventKind::ToolSeen {
+            tool_name, status, ..
+        } => Some(format!("{tool_name} {status:?} {}", event.action.as_str())),
+        _ => None,
+    };
+    judgement.events.iter().filter_map(seen).collect()
 }
 
 #[test]
-fn a_list_that_is_known_is_told_and_not_looked_at() {
+fn unchanged_tool_is_recorded_once_in_each_session() {
     let mut world = World::new(policy());
-    list(&mut world, LISTS[0], false);
-    let told_first = told(&list(&mut world, LISTS[0], true));
-    let digest = Digest::of(format!("{:?}", LISTS[0]).as_bytes());
-    let empty = Listing {
-        kind: ListKind::Tools,
-        items: Vec::new(),
-        continued: false,
-        more: false,
-        is_part: false,
-        result: RawJson::trusted("{}"),
-        again: Some(digest),
-    };
-    world.now = Timestamp(5);
-    let judgement = world.say(Content::Server(FromServer::Listing(empty)));
-    assert!(judgement.events.is_empty(), "nothing is copied: {judgement:?}");
-    let judgement = in_full(judgement);
-    assert_eq!(told(&judgement), told_first);
-    let seen = |name: &str| {
-        let mut events = judgement.events.iter();
-        events.any(|event| {
-            matches!(&event.kind, EventKind::ToolSeen { tool_name, .. } if tool_name == name)
-                && event.timestamp == Timestamp(5)
-        })
-    };
-    assert!(seen("read") && seen("write"), "{judgement:?}");
+    assert_eq!(
+        seen(&list(&mut world, LISTS[0], false)),
+        ["read New allow", "write New allow"]
+    );
+    for again in [false, true, true, false] {
+        let listed = list(&mut world, LISTS[0], again);
+        assert!(
+            listed.events.is_empty() && listed.store_effects.is_empty(),
+            "{listed:?}"
+        );
+    }
+    world.conversation.session = Some(SessionId::new("another"));
+    assert_eq!(
+        seen(&list(&mut world, LISTS[0], false)),
+        ["read Unchanged allow", "write Unchanged allow"]
+    );
+    assert!(list(&mut world, LISTS[0], false).events.is_empty());
 }
 
 #[test]
-fn what_was_stopped_is_not_told_in_a_heap() {
+fn hidden_tool_is_recorded_when_its_treatment_changes() {
     let mut world = World::new(policy());
     list(&mut world, LISTS[0], false);
-    let mut events = list(&mut world, LISTS[0], false).events;
-    let worst = |events: &[Event]| RepeatedEvents::new(events).map(|retold| retold.severity());
-    assert_eq!(worst(&events), Some(Severity::Info));
-    events[1].severity = Severity::High;
-    assert_eq!(worst(&events), Some(Severity::High));
-    events[1].action = Action::Block;
-    assert_eq!(worst(&events), None);
+    assert_eq!(seen(&list(&mut world, LISTS[1], false)), ["write Changed block"]);
+    for _ in 0..3 {
+        let listed = list(&mut world, LISTS[1], false);
+        assert_eq!(listed.verdict, Verdict::Hide(vec![1]));
+        assert!(listed.events.is_empty(), "{listed:?}");
+    }
+    let (now, key) = (world.now, world.key("write"));
+    assert!(world.monitor.approve(now, &key, "me").is_ok());
+    assert_eq!(
+        seen(&list(&mut world, LISTS[1], false)),
+        ["write Unchanged allow"]
+    );
+    assert!(list(&mut world, LISTS[1], false).events.is_empty());
+}
+
+#[test]
+fn name_that_is_listed_twice_is_recorded_once() {
+    let mut world = World::new(policy());
+    assert_eq!(
+        seen(&list(&mut world, LISTS[3], false)),
+        ["read New allow", "read Unchanged audit"]
+    );
+    assert!(list(&mut world, LISTS[3], false).events.is_empty());
 }
 
 #[derive(Clone, Copy, Debug)]

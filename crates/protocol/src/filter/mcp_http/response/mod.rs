@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     decode::{DecodeLimits, json::Doubt, sse::Events},
-    rewrite::{denied, event, list_changed, refusal},
+    rewrite::{denied, event, list_changed, missing_answer, refusal},
 };
 
 /// A response on its way to the client.
@@ -277,7 +277,7 @@ impl HttpResponse {
         }
     }
 
-    /// Shows `arbiter` the errors that [`Self::fail`] answers as if the server had sent them, so that a failed call is
+    /// Shows `arbiter` an error without text for each request that [`Self::fail`] answers, so that a failed call is
     /// recorded as ended. Verdicts are ignored. Does nothing for the older transport, whose answers come on another
     /// stream.
     pub fn note_failure(
@@ -291,10 +291,9 @@ impl HttpResponse {
         if is_resumed || matches!(self.channel, Channel::Legacy { .. }) {
             return;
         }
-        let cause = fault.to_string();
         for id in &self.waiting.asked {
             if !session.own.waiting.contains(id) && session.reader.dialogue.waits(id) {
-                let answer = refusal(Some(id), fault.kind(), &cause);
+                let answer = missing_answer(id, fault.kind());
                 let spoken = spoken(answer.as_bytes(), Doubt::None);
                 session.reader.read(now, spoken, arbiter, &mut Nowhere);
             }

@@ -269,14 +269,18 @@ fn what_came_to_nothing_is_heard_as_answered_with_an_error() {
     let mut heard = Vec::new();
     response.note_failure(NOW, &mut scene.session, &fault, &mut |message: &Message<'_>| {
         if let (Some(id), Content::Server(FromServer::Answer(answer))) = (message.id, &message.content) {
-            heard.push((
-                id.to_string(),
-                matches!(answer.outcome, AnswerOutcome::Error { .. }),
-            ));
+            let AnswerOutcome::Error { message, .. } = &answer.outcome else {
+                panic!("an error: {answer:?}");
+            };
+            heard.push((id.to_string(), message.to_string()));
         }
         Verdict::Allow
     });
-    assert_eq!(heard, [("1".to_owned(), true)]);
+    assert_eq!(
+        heard,
+        [("1".to_owned(), String::new())],
+        "the server said nothing"
+    );
     let mut out = HttpOutput::default();
     let ended = response.fail(&mut scene.session, &fault, &mut out);
     assert_eq!(ended.status, 502);
