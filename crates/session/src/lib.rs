@@ -431,7 +431,11 @@ impl Session {
     pub fn tick(&mut self, now: Timestamp) {
         let mut outcome = JudgementOutcome::default();
         self.guard.tick(now, &mut outcome);
+        let before = (!outcome.effects.is_empty()).then(|| self.unseen.clone());
         self.carry_out(&mut outcome);
+        if let Some(before) = before {
+            self.note_changed(&before);
+        }
         if !self.host.shared.is_up() && self.host.presence.is_here() {
             self.host
                 .tell_away(now, self.guard.policy(), "its connection ended");

@@ -79,7 +79,12 @@ impl Session {
         let refused = snapshot.refused.iter().map(|(key, _)| key);
         let unseen = hidden.map(|record| &record.key).chain(refused).cloned().collect();
         let before = std::mem::replace(&mut self.unseen, unseen);
-        let different = self.unseen.symmetric_difference(&before);
+        self.note_changed(&before);
+    }
+
+    /// Notes the lists from which other definitions are hidden than `before`.
+    pub(super) fn note_changed(&mut self, before: &BTreeSet<DefinitionKey>) {
+        let different = self.unseen.symmetric_difference(before);
         self.changed
             .extend(different.filter_map(|key| ListKind::of(key.kind)));
     }

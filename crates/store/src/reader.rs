@@ -246,7 +246,7 @@ impl StoreReader {
         self.run(|connection| definitions::of(connection, identity))
     }
 
-    /// Returns the definitions of one server, package and user that a person refused, and the person.
+    /// Returns the definitions of one server, package and user that a person refused: the person and the time, in words.
     ///
     /// # Errors
     ///

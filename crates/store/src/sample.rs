@@ -356,6 +356,8 @@ pub fn approval(subject: &str, by: &str, state: ApprovalState) -> Event {
     spoken(
         "files",
         EventKind::Approval {
+            tool_name: None,
+            detections: Vec::new(),
             held_call: None,
             subject: subject.to_owned(),
             by: by.to_owned(),

@@ -125,12 +125,12 @@ pub fn decide(
     for record in &records {
         let state = match word {
             ApprovalDecision::Approve { hash } => approve(store, record, hash.as_deref(), by)?,
-            ApprovalDecision::Refuse => refuse(store, record, by)?,
+            ApprovalDecision::Refuse => refuse(store, now, record, by)?,
             ApprovalDecision::Forget => None,
         };
         let Some(state) = state else { continue };
         done.push(name(&record.key));
-        events.push(told(now, &record.key, by, state));
+        events.push(decided(now, record, by, state));
     }
     Ok((done, events))
 }
@@ -167,31 +167,18 @@ fn approve(
 
 fn refuse(
     store: &mut Store,
+    now: Timestamp,
     record: &DefinitionRecord,
     by: &str,
 ) -> Result<Option<ApprovalState>, DecideError> {
-    let refused = store.refuse(&record.key, by)?;
+    let refused = store.refuse(&record.key, now, by)?;
     Ok(refused.then_some(ApprovalState::Denied))
 }
 
-fn told(now: Timestamp, key: &DefinitionKey, by: &str, state: ApprovalState) -> Event {
-    let subject = match key.kind {
-        DefinitionKind::Instructions => format!("{}:", key.identity.server),
-        DefinitionKind::Tool
-        | DefinitionKind::Prompt
-        | DefinitionKind::Resource
-        | DefinitionKind::Template
-        | DefinitionKind::Skill
-        | DefinitionKind::App => name(key),
-    };
-    let kind = EventKind::Approval {
-        subject,
-        by: by.to_owned(),
-        state,
-        held_call: None,
-    };
-    let mut event = Event::new(now, Layer::Agent, kind);
-    event.server_id = Some(key.identity.server.clone());
+fn decided(now: Timestamp, record: &DefinitionRecord, by: &str, state: ApprovalState) -> Event {
+    let mut event = Event::new(now, Layer::Agent, EventKind::approval(record, by, state));
+    event.server_id = Some(record.key.identity.server.clone());
+    event.rule = Some("approval".to_owned());
     event
 }
 
@@ -323,9 +310,18 @@ mod tests {
                 subject: "files:write_file".to_owned(),
                 by: "ann".to_owned(),
                 state: ApprovalState::Denied,
+                tool_name: Some("write_file".to_owned()),
+                detections: Vec::new(),
                 held_call: None,
             }
         );
+        assert_eq!(events[0].rule.as_deref(), Some("approval"));
+        let identity = store.definitions(&Selection::default()).expect("definitions")[0]
+            .key
+            .identity
+            .clone();
+        let refused = store.refused(&identity).expect("read");
+        assert_eq!(refused[0].1, "ann at 1970-01-01T00:00:00Z");
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub(crate) struct DefinitionEntry {
     pub(crate) standing: DefinitionStanding,
     /// The state of approval of its current version.
     pub(crate) approval: Approval,
+    /// The person who denied its current version, and the time, in words.
+    pub(crate) denied_by: Option<String>,
     /// True if one list had it twice, with two definitions.
     pub(crate) is_contradicted: bool,
     /// The text in which it was last written, to recognise it without parsing; `None` if it is not known.
@@ -124,6 +126,7 @@ impl DefinitionEntry {
             record,
             standing: DefinitionStanding::default(),
             approval: Approval::Unasked,
+            denied_by: None,
             is_contradicted: false,
             written: None,
             generation: 0,
@@ -155,6 +158,7 @@ impl DefinitionEntry {
         self.before = None;
         self.told = None;
         self.approval = Approval::Unasked;
+        self.denied_by = None;
         self.written = None;
         self.reports = [None, None];
     }
@@ -226,6 +230,7 @@ impl DefinitionEntry {
         let is_other = definition.hash != self.record.seen.hash;
         if is_other {
             self.approval = Approval::Unasked;
+            self.denied_by = None;
         }
         let seen = std::mem::replace(&mut self.record.seen, definition);
         if is_other && self.record.pinned.is_none() {
@@ -255,6 +260,7 @@ impl DefinitionEntry {
     /// Pins the definition as it is listed.
     pub(crate) fn pin(&mut self, by: Option<&str>) {
         self.before = None;
+        self.denied_by = None;
         self.record.pinned = Some(self.record.seen.clone());
         self.record.approved_by = by.map(str::to_owned);
     }

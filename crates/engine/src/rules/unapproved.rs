@@ -1,5 +1,7 @@
 //! A definition that a person has to see first.
 
+use mcpmon_model::Severity;
+
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::{definitions::Approval, wording::shown};
 
@@ -17,7 +19,17 @@ impl Rule for Unapproved {
 
     fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         let entry = scene.entry()?;
-        let (severity, index) = entry.standing.danger?;
+        let danger = entry.standing.danger;
+        if let Some(by) = &entry.denied_by {
+            return Some(Objection {
+                rule: "approval".into(),
+                effect: ObjectionEffect::Block,
+                severity: danger.map_or(Severity::Medium, |(severity, _)| severity),
+                reason: format!("{} was denied by {by}", scene.subject()),
+                remedy: Some(scene.approval()),
+            });
+        }
+        let (severity, index) = danger?;
         if !entry.standing.needs_approval(scene.policy) || entry.approval == Approval::Waived {
             return None;
         }
@@ -31,9 +43,14 @@ impl Rule for Unapproved {
             effect: ObjectionEffect::Block,
             severity,
             reason: format!(
-                "{} matches {} and nobody approved it",
+                "{} matches {} and nobody approved it{}",
                 scene.subject(),
-                shown(pattern)
+                shown(pattern),
+                if entry.approval == Approval::Refused {
+                    " in time"
+                } else {
+                    ""
+                }
             ),
             remedy: Some(scene.approval()),
         })
@@ -42,7 +59,6 @@ impl Rule for Unapproved {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_model::Severity;
     use test_case::test_case;
 
     use super::*;
@@ -70,6 +86,22 @@ mod tests {
         let mut stage = Stage::new(policy);
         stage.list(&[("read", "")]);
         stage.found("read", Severity::Critical);
+        assert_eq!(stage.judge(&Unapproved, "read"), None);
+    }
+
+    #[test]
+    fn denied_definition_names_the_person() {
+        let mut stage = Stage::new(mcpmon_policy::Policy::default());
+        stage.list(&[("read", "")]);
+        stage.with("read", |entry| {
+            entry.denied_by = Some("user 1000 at noon".to_owned())
+        });
+        let objection = stage.judge_call(&Unapproved, "read", "{}").expect("it is denied");
+        assert_eq!(
+            objection.reason,
+            "tool read of files was denied by user 1000 at noon"
+        );
+        stage.with("read", |entry| entry.pin(Some("eve")));
         assert_eq!(stage.judge(&Unapproved, "read"), None);
     }
 

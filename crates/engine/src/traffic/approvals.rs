@@ -2,19 +2,19 @@
 //! the person.
 
 use mcpmon_model::{
-    Action, ApprovalState, Conversation, DefinitionKey, DefinitionKind, Event, EventKind, Layer, ServerId,
-    Severity, Timestamp,
+    Action, ApprovalState, Conversation, DefinitionKey, Event, EventKind, Layer, ServerId, Severity,
+    Timestamp,
 };
 use mcpmon_policy::{Approvals, OnTimeout};
 
 use super::{
     Traffic,
-    tell::{Teller, about},
+    tell::{Teller, about, because},
 };
 use crate::{
     definitions::{Approval, DefinitionEntry},
     effect::Judgement,
-    wording::shown,
+    wording::{command, shown},
 };
 
 /// The error that a definition was never seen, or not under this name.
@@ -63,9 +63,10 @@ impl Pending {
             conversation: teller.conversation.clone(),
             deadline: Timestamp(teller.now.0.saturating_add(timeout)),
         });
-        let mut event = teller.event(approval(&entry.record.key, "mcpmon", ApprovalState::Requested));
+        let mut event = teller.event(approval(entry, "mcpmon", ApprovalState::Requested));
         event.severity = Severity::High;
         event.action = Action::Audit;
+        event.rule = Some(RULE.to_owned());
         Some(event)
     }
 
@@ -95,16 +96,40 @@ impl Traffic {
             if !entry.standing.needs_approval(&self.policy) {
                 continue; // approved elsewhere, or changed
             }
-            entry.approval = match self.policy.approvals.on_timeout {
-                OnTimeout::Deny => Approval::Refused,
-                OnTimeout::Allow => Approval::Waived,
-            };
-            let kind = approval(&request.key, "mcpmon", ApprovalState::TimedOut);
+            let approvals = self.policy.approvals;
+            let kind = approval(entry, "mcpmon", ApprovalState::TimedOut);
             let mut event = about(now, &request.conversation, kind);
-            event.action = match self.policy.approvals.on_timeout {
-                OnTimeout::Deny => Action::Block,
-                OnTimeout::Allow => Action::Audit,
-            };
+            if let Some((severity, _)) = entry.standing.danger {
+                event.severity = severity;
+            }
+            event.rule = Some(RULE.to_owned());
+            let server = &request.key.identity.server;
+            let silence = format!("nobody answered within {} s", approvals.timeout.as_secs());
+            match approvals.on_timeout {
+                OnTimeout::Deny => {
+                    entry.approval = Approval::Refused;
+                    event.action = Action::Block;
+                    let reason = format!("{silence}: {} stays hidden", shown(&request.key.name));
+                    let subject = format!("{server}:{}", request.key.name);
+                    because(&mut event, &reason, Some(&command(&["approve", &subject])));
+                }
+                OnTimeout::Allow => {
+                    entry.approval = Approval::Waived;
+                    entry.record.hidden = false;
+                    judgement.store(&entry.record);
+                    event.action = Action::Audit;
+                    let reason = format!(
+                        "{silence}, and `mcp.approvals.on_timeout` is `allow`: {} can be used without an approval",
+                        shown(&request.key.name)
+                    );
+                    let subject = format!("{server}:{}", request.key.name);
+                    because(
+                        &mut event,
+                        &reason,
+                        Some(&command(&["approvals", "deny", &subject])),
+                    );
+                }
+            }
             judgement.events.push(event);
         }
         self.tick_held_calls(now, &mut judgement);
@@ -124,7 +149,8 @@ impl Traffic {
         Ok(self.word_of(now, key, by, ApprovalState::Granted))
     }
 
-    /// Refuses a definition in a person's name: it stays hidden, or is hidden again if it was approved.
+    /// Refuses a definition in the name of a person, whom `by` names with the time: it stays hidden, or is hidden again
+    /// if it was approved.
     pub(crate) fn refuse(
         &mut self,
         now: Timestamp,
@@ -133,6 +159,7 @@ impl Traffic {
     ) -> Result<Judgement, NotSeen> {
         let entry = self.seen(key)?;
         entry.approval = Approval::Refused;
+        entry.denied_by = Some(by.to_owned());
         entry.unpin();
         Ok(self.word_of(now, key, by, ApprovalState::Denied))
     }
@@ -147,17 +174,18 @@ impl Traffic {
     /// Applies a person's decision.
     fn word_of(&mut self, now: Timestamp, key: &DefinitionKey, by: &str, state: ApprovalState) -> Judgement {
         let mut judgement = Judgement::default();
-        let kind = approval(key, by, state);
-        let event = match self.pending.answered(key) {
-            Some(request) => about(now, &request.conversation, kind),
-            None => {
-                let mut event = Event::new(now, Layer::Agent, kind);
-                event.server_id = Some(key.identity.server.clone());
-                event
-            }
-        };
-        judgement.events.push(event);
         if let Some(entry) = self.book.entry_mut(key) {
+            let kind = approval(entry, by, state);
+            let mut event = match self.pending.answered(key) {
+                Some(request) => about(now, &request.conversation, kind),
+                None => {
+                    let mut event = Event::new(now, Layer::Agent, kind);
+                    event.server_id = Some(key.identity.server.clone());
+                    event
+                }
+            };
+            event.rule = Some(RULE.to_owned());
+            judgement.events.push(event);
             entry.stand(now, &self.policy);
             judgement.store(&entry.record);
         }
@@ -181,23 +209,9 @@ impl Traffic {
     }
 }
 
-fn approval(key: &DefinitionKey, by: &str, state: ApprovalState) -> EventKind {
-    let server = &key.identity.server;
-    let subject = match key.kind {
-        DefinitionKind::Instructions => format!("{server}:"),
-        DefinitionKind::Tool
-        | DefinitionKind::Prompt
-        | DefinitionKind::Resource
-        | DefinitionKind::Template
-        | DefinitionKind::Skill
-        | DefinitionKind::App => {
-            format!("{server}:{}", key.name)
-        }
-    };
-    EventKind::Approval {
-        subject,
-        by: by.to_owned(),
-        state,
-        held_call: None,
-    }
+/// The name of the rule in events.
+const RULE: &str = "approval";
+
+fn approval(entry: &DefinitionEntry, by: &str, state: ApprovalState) -> EventKind {
+    EventKind::approval(&entry.record, by, state)
 }

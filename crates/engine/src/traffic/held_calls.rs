@@ -85,6 +85,8 @@ impl Held {
             subject: named(&self.call.subject(), MAX_TEXT),
             by: by.to_owned(),
             state,
+            tool_name: Some(named(&self.call.tool, MAX_TEXT)),
+            detections: Vec::new(),
             held_call: Some(self.call.id.clone()),
         };
         let mut event = about(now, &self.conversation, kind);

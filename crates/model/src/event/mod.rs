@@ -14,9 +14,9 @@ use std::{net::SocketAddr, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Action, ApprovalState, CallOrigin, CallOutcome, DefinitionKind, DefinitionStatus, Dialect, Digest,
-    EventId, Evidence, Finding, InspectionSubject, KillState, Layer, OrphanCause, PackageOrigin, PinState,
-    RelatedCall, RequestId, ServerId, SessionId, Severity, Timestamp,
+    Action, ApprovalState, CallOrigin, CallOutcome, DefinitionKey, DefinitionKind, DefinitionRecord,
+    DefinitionStatus, Dialect, Digest, EventId, Evidence, Finding, InspectionSubject, KillState, Layer,
+    OrphanCause, PackageOrigin, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity, Timestamp,
 };
 
 use serial::{is_false, is_one, lossy, lossy_option, one};
@@ -462,6 +462,12 @@ event_types! {
         subject: String,
         by: String,
         state: ApprovalState,
+        /// The tool, or the other definition.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_name: Option<String>,
+        /// The findings in the definition.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        detections: Vec<Finding>,
         /// The id of a held call, by which a person answers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held_call: Option<String>,
@@ -531,6 +537,19 @@ impl EventKind {
     /// Returns the name in the `type` field.
     pub const fn name(&self) -> &'static str {
         self.event_type().as_str()
+    }
+
+    /// Returns the event kind of a decision about a definition.
+    pub fn approval(record: &DefinitionRecord, by: &str, state: ApprovalState) -> Self {
+        let DefinitionKey { identity, name, .. } = &record.key;
+        Self::Approval {
+            subject: format!("{}:{name}", identity.server),
+            by: by.to_owned(),
+            state,
+            tool_name: (!name.is_empty()).then(|| name.clone()),
+            detections: record.findings.to_vec(),
+            held_call: None,
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use mcpmon_model::{Definition, DefinitionKey, DefinitionRecord, Digest, PinKey, ServerId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
 
-use super::{forgotten, names, row};
+use super::{forgotten, json::rfc3339, names, row};
 
 #[cfg(test)]
 mod tests;
@@ -154,12 +154,19 @@ pub(super) fn approve(
 }
 
 /// Refuses a definition as it was last listed, and revokes its acceptance. Returns `false` if it never was listed.
-pub(super) fn refuse(connection: &Connection, key: &DefinitionKey, by: &str) -> rusqlite::Result<bool> {
+pub(super) fn refuse(
+    connection: &Connection,
+    key: &DefinitionKey,
+    now: Timestamp,
+    by: &str,
+) -> rusqlite::Result<bool> {
     let refused = "refused_by = ?6, hidden = 1, \
          approved_by = CASE WHEN pinned_hash = seen_hash THEN NULL ELSE approved_by END, \
          pinned_text = CASE WHEN pinned_hash = seen_hash THEN NULL ELSE pinned_text END, \
          pinned_hash = CASE WHEN pinned_hash = seen_hash THEN NULL ELSE pinned_hash END";
-    Ok(decide(connection, refused, key, by)? > 0)
+    let second = rfc3339(Timestamp(now.0 - now.0.rem_euclid(1_000_000_000)));
+    let at = second.replace(".000000000", "");
+    Ok(decide(connection, refused, key, &format!("{by} at {at}"))? > 0)
 }
 
 /// Records the decision of a person, `?6`, about one definition.
@@ -183,7 +190,7 @@ fn one(key: &DefinitionKey) -> (&str, &str, u32, String, &str) {
     (server.as_str(), name, *uid, names::name(&key.kind), &key.name)
 }
 
-/// Returns the definitions of one server, package and user that a person refused, and the person.
+/// Returns the definitions of one server, package and user that a person refused: the person and the time, in words.
 pub(super) fn refused(
     connection: &Connection,
     identity: &PinKey,

@@ -184,17 +184,17 @@ fn a_refusal_holds_until_it_is_approved_or_another() {
     seen.pinned = None;
     let identity = &seen.key.identity;
     assert!(
-        !refuse(connection, &seen.key, "ann").unwrap(),
+        !refuse(connection, &seen.key, Timestamp(0), "ann").unwrap(),
         "it was never listed"
     );
     put(connection, &seen).unwrap();
-    assert!(refuse(connection, &seen.key, "ann").unwrap());
+    assert!(refuse(connection, &seen.key, Timestamp(0), "ann").unwrap());
     put(connection, &seen).unwrap();
-    let expected = [(seen.key.clone(), "ann".to_owned())];
+    let expected = [(seen.key.clone(), "ann at 1970-01-01T00:00:00Z".to_owned())];
     assert_eq!(refused(connection, identity).unwrap(), expected);
     approve(connection, &seen.key, None, "bob").unwrap();
     assert_eq!(refused(connection, identity).unwrap(), []);
-    refuse(connection, &seen.key, "ann").unwrap();
+    refuse(connection, &seen.key, Timestamp(0), "ann").unwrap();
     put(connection, &record("read_file", "y")).unwrap();
     assert_eq!(refused(connection, identity).unwrap(), []);
 }

@@ -278,13 +278,13 @@ impl Store {
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
-    pub fn refuse(&mut self, key: &DefinitionKey, by: &str) -> Result<bool, StoreError> {
-        let refused = self.write(|transaction| definitions::refuse(transaction, key, by))?;
+    pub fn refuse(&mut self, key: &DefinitionKey, now: Timestamp, by: &str) -> Result<bool, StoreError> {
+        let refused = self.write(|transaction| definitions::refuse(transaction, key, now, by))?;
         self.tell();
         Ok(refused)
     }
 
-    /// Returns the definitions of one server, package and user that a person refused, and the person.
+    /// Returns the definitions of one server, package and user that a person refused: the person and the time, in words.
     ///
     /// # Errors
     /// Returns an error if SQLite fails.

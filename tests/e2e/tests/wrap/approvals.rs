@@ -5,7 +5,7 @@ use mcpmon_e2e::{
     json::text,
     program::{self, Run},
     servers::ToolServer,
-    wrapped::Home,
+    wrapped::{Home, Wrapped},
 };
 
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
@@ -57,5 +57,92 @@ fn only_the_definition_that_was_looked_at_is_approved() -> Result<()> {
         &store,
     ])?;
     assert_eq!(all.code, Some(2), "a hash is one definition's: {all:?}");
+    Ok(())
+}
+
+/// Calls the tool and returns the line of the answer.
+fn call(wrapped: &mut Wrapped, tool: &str) -> Result<String> {
+    wrapped.send(&format!(
+        r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"{tool}","arguments":{{}}}}}}"#
+    ))?;
+    wrapped.line()
+}
+
+#[test]
+fn denied_tool_is_refused_with_the_person_and_the_time() -> Result<()> {
+    let home = Home::new()?;
+    let server = ToolServer::write(&home.path(""))?;
+    server.offer(&[("clock", "Tells the time."), ("forecast", POISON)])?;
+    let words = server.words();
+    let store = home.path("store.db").display().to_string();
+    let mut wrapped = home.start(&[&words[0], &words[1]])?;
+    wrapped.send(LIST)?;
+    wrapped.line()?;
+    let waiting = call(&mut wrapped, "forecast")?;
+    assert!(waiting.contains("and nobody approved it"), "{waiting}");
+    let (code, _, errors) = wrapped.finish()?;
+    assert_eq!(code, 0, "{errors}");
+    for tool in ["clock", "forecast"] {
+        let subject = format!("{}:{tool}", server.name);
+        let denied = program::run(["approvals", "deny", &subject, "--db", &store])?;
+        assert_eq!(denied.code, Some(0), "{denied:?}");
+    }
+    let mut wrapped = home.start(&[&words[0], &words[1]])?;
+    wrapped.send(LIST)?;
+    let listed = wrapped.line()?;
+    assert!(
+        !listed.contains("clock") && !listed.contains("forecast"),
+        "{listed}"
+    );
+    for tool in ["clock", "forecast"] {
+        let answer = call(&mut wrapped, tool)?;
+        let reason = format!("tool {tool} of {} was denied by user ", server.name);
+        assert!(answer.contains(&reason) && !answer.contains("nobody"), "{answer}");
+    }
+    let (code, _, errors) = wrapped.finish()?;
+    assert_eq!(code, 0, "{errors}");
+    let events = program::run(["events", "--type", "mcp_approval", "--json", "--db", &store])?.objects()?;
+    let denied = events
+        .iter()
+        .find(|event| text(event, "state") == "denied" && text(event, "tool_name") == "forecast");
+    let denied = denied.context("the denial")?;
+    assert_eq!(text(denied, "rule"), "approval");
+    assert!(!denied["detections"].as_array().context("findings")?.is_empty());
+    Ok(())
+}
+
+#[test]
+fn silence_that_allows_is_announced_and_recorded_as_critical() -> Result<()> {
+    let home = Home::new()?;
+    home.configure("version: 1\nmcp: {approvals: {timeout: 1s, on_timeout: allow}}\n")?;
+    let server = ToolServer::write(&home.path(""))?;
+    server.offer(&[("forecast", POISON)])?;
+    let words = server.words();
+    let mut wrapped = home.start(&[&words[0], &words[1]])?;
+    wrapped.send(LIST)?;
+    let hidden = wrapped.line()?;
+    assert!(!hidden.contains("forecast"), "{hidden}");
+    let announced = wrapped.line()?;
+    assert!(
+        announced.contains("notifications/tools/list_changed"),
+        "{announced}"
+    );
+    wrapped.send(LIST)?;
+    let shown = wrapped.line()?;
+    assert!(shown.contains("forecast"), "{shown}");
+    let (code, _, errors) = wrapped.finish()?;
+    assert_eq!(code, 0, "{errors}");
+    let store = home.path("store.db").display().to_string();
+    let events = program::run(["events", "--type", "mcp_approval", "--json", "--db", &store])?.objects()?;
+    let silent = events.iter().find(|event| text(event, "state") == "timed_out");
+    let silent = silent.context("the timeout")?;
+    assert_eq!(
+        (text(silent, "severity"), text(silent, "action")),
+        ("critical", "audit")
+    );
+    assert!(
+        text(silent, "reason").contains("forecast can be used without an approval"),
+        "{silent}"
+    );
     Ok(())
 }

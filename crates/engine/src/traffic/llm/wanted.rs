@@ -316,6 +316,7 @@ impl Traffic {
             session.is_several |= has_others || session.window.has_others(server);
             SharedCall {
                 turn: Some(exchange.request.clone()),
+                request: Some(exchange.request.clone()),
                 ..traffic.shared(teller, calling.call, calling.arguments)
             }
         })

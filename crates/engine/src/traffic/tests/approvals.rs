@@ -75,10 +75,40 @@ fn silence_is_an_answer(on_timeout: OnTimeout, rule: Option<&str>) {
     world.now = Timestamp(299_999_999_999);
     assert_eq!(states(&world.monitor.observe(world.now, Observation::Tick)), []);
     world.now = Timestamp(300_000_000_000);
+    let judgement = world.monitor.observe(world.now, Observation::Tick);
+    assert_eq!(states(&judgement), [ApprovalState::TimedOut]);
+    let event = &judgement.events[0];
     assert_eq!(
-        states(&world.monitor.observe(world.now, Observation::Tick)),
-        [ApprovalState::TimedOut]
+        (event.severity, event.rule.as_deref()),
+        (Severity::Critical, Some("approval"))
     );
+    let EventKind::Approval {
+        tool_name,
+        detections,
+        ..
+    } = &event.kind
+    else {
+        panic!("an approval: {event:?}");
+    };
+    assert_eq!((tool_name.as_deref(), detections.len()), (Some("bad"), 1));
+    let reason = event.reason.as_deref().unwrap_or_default();
+    match on_timeout {
+        OnTimeout::Deny => assert_eq!(
+            reason,
+            "nobody answered within 300 s: bad stays hidden; see `mcpmon approve files:bad`"
+        ),
+        OnTimeout::Allow => {
+            assert_eq!(
+                reason,
+                "nobody answered within 300 s, and `mcp.approvals.on_timeout` is `allow`: bad can be used without an approval; \
+                 see `mcpmon approvals deny files:bad`"
+            );
+            let [StoreEffect::StoreDefinition(record)] = judgement.store_effects.as_slice() else {
+                panic!("it is shown again: {judgement:?}");
+            };
+            assert!(!record.hidden);
+        }
+    }
     assert_eq!(blocked_by(&world.call("bad")), rule);
     assert_eq!(states(&world.tools(&[("bad", "EVIL-CRITICAL")])), []);
     assert_eq!(blocked_by(&world.call("bad")), rule);
@@ -93,7 +123,10 @@ fn a_refusal_holds_until_an_approval() {
         .refuse(world.now, &key, "eve")
         .expect("it was listed");
     assert_eq!(states(&refused), [ApprovalState::Denied]);
-    assert_eq!(blocked_by(&world.call("bad")), Some("approval"));
+    let Verdict::Block(denial) = world.call("bad").verdict else {
+        panic!("it is denied");
+    };
+    assert_eq!(denial.reason, "tool bad of files was denied by eve");
     drop(
         world
             .monitor
