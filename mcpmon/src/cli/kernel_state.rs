@@ -18,6 +18,11 @@ pub(super) struct KernelState {
 }
 
 impl KernelState {
+    /// Returns whether the kernel keeps what an ended daemon left. Users who cannot read that see whether it refuses.
+    pub(super) fn is_kept(&self) -> bool {
+        matches!(kept::look(&self.directory), Ok(Some(_))) || kept::is_refusing()
+    }
+
     /// Returns lines about the kept state, and whether it works.
     pub(super) fn lines(&self) -> Vec<String> {
         let kept = match kept::look(&self.directory) {

@@ -10,6 +10,7 @@ mod help;
 mod kernel_state;
 mod listing;
 mod output;
+mod own_state;
 mod question;
 mod remote;
 mod session;

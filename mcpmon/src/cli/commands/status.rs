@@ -17,11 +17,11 @@ use crate::{
         daemon::{Socket, ask, unexpected},
         kernel_state::KernelState,
         output::Form,
-        time,
+        own_state, time,
     },
 };
 
-/// Show what is enforced right now; exit 1 where enforcement is degraded or not proved yet, 3 without a daemon
+/// Show what is enforced right now; exit 1 where enforcement is degraded or not proved yet, 3 where nothing is enforced
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Options {
     #[command(flatten)]
@@ -34,14 +34,7 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
     let status = match ask(&options.socket.path, &DaemonRequest::Status) {
         Ok(DaemonAnswer::Status(status)) => status,
         Ok(_) => return Err(unexpected()),
-        Err(error) => {
-            match output.form {
-                Form::Json => output.json(&options.kernel.object()).map(drop)?,
-                Form::Table => output.text(&options.kernel.lines())?,
-            }
-            output.flush()?;
-            return Err(error);
-        }
+        Err(error) => return own_state::show(&options.kernel, error, output),
     };
     match output.form {
         Form::Json => {
