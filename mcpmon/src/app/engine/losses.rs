@@ -1,5 +1,5 @@
-//! Records that the kernel programs could not deliver: each loss is an event, and degrades a component while losses
-//! continue.
+//! Losses in the kernel: each is an event and a counter. A lost record degrades nothing, because what it was about is
+//! found by the next scan; a process that no longer fits into the kernel's table is not held to its rules.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +24,8 @@ struct WatchedCounter {
 enum LossEffect {
     /// Only the record has a gap.
     Record,
+    /// The record has a gap, and a scan of all processes finds what it was about; the reason for the event.
+    Scan(&'static str),
     /// The component does not work completely; the cause.
     Component(&'static str, &'static str),
 }
@@ -31,21 +33,20 @@ enum LossEffect {
 /// A loss since the last look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RecentLoss {
-    /// The counter of lost records.
-    pub(super) counter: Counter,
     /// The event to record.
     pub(super) event: Event,
-    /// The component that it degrades, and the cause, if the loss is more than a gap in the record.
+    /// The component that it degrades, and the cause, if enforcement is lost.
     pub(super) degrades: Option<(&'static str, &'static str)>,
+    /// True if running processes have to be scanned.
+    pub(super) needs_scan: bool,
 }
 
 const WATCHED: [WatchedCounter; 7] = [
     WatchedCounter {
         counter: Counter::ExecLost,
         place: "kernel ring: execs",
-        effect: LossEffect::Component(
-            "exec records",
-            "process starts come faster than they are read: a server may go unseen until the next scan",
+        effect: LossEffect::Scan(
+            "process starts came faster than they were read; running processes are scanned, and a server that ended before the scan went unseen",
         ),
     },
     WatchedCounter {
@@ -79,9 +80,8 @@ const WATCHED: [WatchedCounter; 7] = [
     WatchedCounter {
         counter: Counter::ReadFailed,
         place: "kernel reads: what a program could not read",
-        effect: LossEffect::Component(
-            "exec records",
-            "the kernel programs cannot read all they need: process starts may go unseen",
+        effect: LossEffect::Scan(
+            "a kernel program could not read all it needed; running processes are scanned, and a process that ended before the scan went unseen",
         ),
     },
 ];
@@ -116,18 +116,17 @@ impl WatchedCounter {
             count,
         };
         let mut event = Event::new(now, Layer::Kernel, kind);
-        let degrades = match self.effect {
-            LossEffect::Record => None,
-            LossEffect::Component(component, cause) => Some((component, cause)),
+        let (severity, reason, degrades) = match self.effect {
+            LossEffect::Record => (Severity::Medium, None, None),
+            LossEffect::Scan(reason) => (Severity::High, Some(reason), None),
+            LossEffect::Component(component, cause) => (Severity::High, None, Some((component, cause))),
         };
-        event.severity = match degrades {
-            Some(_) => Severity::High,
-            None => Severity::Medium,
-        };
+        event.severity = severity;
+        event.reason = reason.map(str::to_owned);
         RecentLoss {
-            counter: self.counter,
             event,
             degrades,
+            needs_scan: matches!(self.effect, LossEffect::Scan(_)),
         }
     }
 }
@@ -144,18 +143,18 @@ mod tests {
         })
     }
 
-    #[test_case(Counter::ExecLost => Some("exec records"))]
-    #[test_case(Counter::ReadFailed => Some("exec records"))]
-    #[test_case(Counter::ProcessTableFull => Some("process table"))]
-    #[test_case(Counter::ConnectLost => None)]
-    #[test_case(Counter::DeniedLost => None)]
-    fn a_loss_degrades_what_it_ends(counter: Counter) -> Option<&'static str> {
+    #[test_case(Counter::ExecLost => (None, true))]
+    #[test_case(Counter::ReadFailed => (None, true))]
+    #[test_case(Counter::ProcessTableFull => (Some("process table"), false))]
+    #[test_case(Counter::ConnectLost => (None, false))]
+    #[test_case(Counter::DeniedLost => (None, false))]
+    fn lost_enforcement_alone_degrades(counter: Counter) -> (Option<&'static str>, bool) {
         let found = look(&mut Losses::default(), counter, 3);
         let [loss] = found.as_slice() else {
             panic!("one loss, not {found:?}");
         };
-        assert_eq!(loss.counter, counter);
-        loss.degrades.map(|(component, _)| component)
+        assert_eq!(loss.event.reason.is_some(), loss.needs_scan);
+        (loss.degrades.map(|(component, _)| component), loss.needs_scan)
     }
 
     #[test]

@@ -29,7 +29,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_common::{event::Counter, process::FileKey};
+use mcpmon_common::process::FileKey;
 use mcpmon_engine::{Monitor, MonitoredServer, Observation, ProxiedSession};
 use mcpmon_kernel::{
     addresses::AddressTables,
@@ -543,7 +543,10 @@ impl Core {
             .look(clock::now(), |counter| counters.get(counter).ok());
         for loss in found {
             self.has_news = true;
-            self.scan.wanted |= loss.counter == Counter::ExecLost;
+            self.scan.wanted |= loss.needs_scan;
+            if let EventKind::EventsLost { place, count } = &loss.event.kind {
+                tracing::warn!(place, count, "records lost");
+            }
             if let Some((component, cause)) = loss.degrades {
                 self.troubles.note(Instant::now(), component, cause);
             }

@@ -68,9 +68,9 @@ mod tests {
         let start = Instant::now();
         let mut troubles = Troubles::default();
         assert_eq!(troubles.at(start), Degraded::new());
-        troubles.note(start, "exec records", "lost");
-        troubles.note(start + QUIET / 2, "exec records", "lost again");
-        let lost = Degraded::from([("exec records".to_owned(), "lost".to_owned())]);
+        troubles.note(start, "process table", "lost");
+        troubles.note(start + QUIET / 2, "process table", "lost again");
+        let lost = Degraded::from([("process table".to_owned(), "lost".to_owned())]);
         assert_eq!(troubles.at(start + QUIET), lost);
         assert_eq!(troubles.at(start + QUIET / 2 + QUIET), Degraded::new());
     }
