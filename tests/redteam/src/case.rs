@@ -49,6 +49,8 @@ pub enum Base {
     Strict,
     /// `policies/observe.yaml`.
     Observe,
+    /// `policies/agentshield.yaml`.
+    Agentshield,
 }
 
 /// A server of a case.
@@ -180,6 +182,7 @@ impl Case {
             Base::Default => include_str!("../../../policies/default.yaml"),
             Base::Strict => include_str!("../../../policies/strict.yaml"),
             Base::Observe => include_str!("../../../policies/observe.yaml"),
+            Base::Agentshield => include_str!("../../../policies/agentshield.yaml"),
         };
         let mut whole: Value = serde_saphyr::from_str(base)?;
         overlay(&mut whole, &self.policy);

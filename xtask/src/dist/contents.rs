@@ -92,6 +92,11 @@ const COPIED: [(&str, &str, Kind); 10] = [
         Kind::Documentation,
     ),
     (
+        "policies/agentshield.yaml",
+        "usr/share/doc/mcpmon/examples/agentshield.yaml",
+        Kind::Documentation,
+    ),
+    (
         "policies/schema.json",
         "usr/share/doc/mcpmon/examples/schema.json",
         Kind::Documentation,

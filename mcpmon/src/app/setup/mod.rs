@@ -5,6 +5,8 @@ mod policy;
 mod program;
 
 pub use self::{
-    policy::{PolicyChange, PolicyError, PolicyReport, provide_policy, write_policy},
+    policy::{
+        PolicyChange, PolicyError, PolicyReport, PolicyWish, SHIPPED_POLICIES, provide_policy, write_policy,
+    },
     program::{Program, ProgramError},
 };

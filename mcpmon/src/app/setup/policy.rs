@@ -8,11 +8,22 @@ use std::{
 };
 
 use mcpmon_clients::{FileError, SetupEffect, replace_file};
-use mcpmon_config::{ConfigError, ModeEdit, Search, Source, Sources, Trust, mode_word};
+use mcpmon_config::{ConfigError, ModeEdit, Search, Source, Trust, mode_word};
 use mcpmon_policy::Mode;
 
-/// The first policy of a user who did not ask for enforcement.
-const OBSERVE: &str = include_str!("../../../../policies/observe.yaml");
+/// The policies that come with the program, by name.
+const SHIPPED: [(&str, &str); 4] = [
+    ("default", include_str!("../../../../policies/default.yaml")),
+    ("observe", include_str!("../../../../policies/observe.yaml")),
+    ("strict", include_str!("../../../../policies/strict.yaml")),
+    (
+        "agentshield",
+        include_str!("../../../../policies/agentshield.yaml"),
+    ),
+];
+
+/// The names of the policies that come with the program.
+pub const SHIPPED_POLICIES: [&str; SHIPPED.len()] = ["default", "observe", "strict", "agentshield"];
 
 /// The reason why the policy cannot be made or switched.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +62,12 @@ pub enum PolicyError {
         #[source]
         source: FileError,
     },
+    /// A shipped policy was asked for, and there is a policy already.
+    #[error("{path} is in force, and `--policy` only chooses a first policy: move that file away, or edit it", path = .path.display())]
+    Present {
+        /// The file.
+        path: PathBuf,
+    },
     /// The mode is set in no file in which a program could change it.
     #[error("the `mode` of the configuration cannot be changed by a program: set `mode: {mode}` in {names}")]
     Unclear {
@@ -85,15 +102,25 @@ pub enum PolicyChange {
     Observed,
 }
 
-/// Makes sure that there is a policy. If `search` finds only the built-in one, a first policy of the `wanted` mode is
-/// written, which observes by default. An existing policy is switched to the `wanted` mode, if there is one.
+/// The policy that is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicyWish {
+    /// The name of a shipped policy.
+    pub name: Option<String>,
+    /// The mode.
+    pub mode: Option<Mode>,
+}
+
+/// Makes sure that there is a policy. If `search` finds only the built-in one, the shipped policy of the wanted name is
+/// written with the wanted mode, by default `observe` in observe mode. An existing policy is switched to the wanted
+/// mode; it is replaced by another shipped one only if it is a shipped one without an edit.
 ///
 /// # Errors
 /// [`PolicyError`].
 pub fn provide_policy(
     search: &Search,
     trust: Trust,
-    wanted: Option<Mode>,
+    wish: &PolicyWish,
     user: u32,
     effect: SetupEffect,
 ) -> Result<PolicyReport, PolicyError> {
@@ -103,13 +130,22 @@ pub fn provide_policy(
         .iter()
         .all(|source| *source == Source::EmbeddedDefault);
     if let (true, Some(path)) = (is_built_in, &search.user) {
-        return first_policy(path, wanted == Some(Mode::Enforce), effect);
+        return first_policy(path, wish, effect);
     }
     let path = loaded.sources.iter().rev().find_map(|source| match source {
         Source::File(path) => Some(path.clone()),
         Source::EmbeddedDefault | Source::Bundle { .. } => None,
     });
-    let Some(mode) = wanted.filter(|wanted| loaded.policy.mode != *wanted) else {
+    if let Some(name) = &wish.name {
+        let path = path.clone().unwrap_or_else(|| search.system.clone());
+        let before = fs::read_to_string(&path).unwrap_or_default();
+        let mode = wish.mode.unwrap_or(loaded.policy.mode);
+        let after = shipped(name, mode);
+        if after != before {
+            return replace_shipped(path, &before, &after, mode, user, effect);
+        }
+    }
+    let Some(mode) = wish.mode.filter(|wanted| loaded.policy.mode != *wanted) else {
         return Ok(PolicyReport {
             path,
             enforces: loaded.policy.mode == Mode::Enforce,
@@ -128,16 +164,49 @@ pub fn provide_policy(
     switch(edit, user, effect)
 }
 
-fn first_policy(path: &Path, enforces: bool, effect: SetupEffect) -> Result<PolicyReport, PolicyError> {
+fn first_policy(path: &Path, wish: &PolicyWish, effect: SetupEffect) -> Result<PolicyReport, PolicyError> {
+    let mode = wish.mode.unwrap_or(Mode::Observe);
+    let usual = if mode == Mode::Enforce {
+        "default"
+    } else {
+        "observe"
+    };
     if effect == SetupEffect::Write {
-        write_new(path, &text(enforces)).map_err(|source| PolicyError::Write {
+        let text = shipped(wish.name.as_deref().unwrap_or(usual), mode);
+        write_new(path, &text).map_err(|source| PolicyError::Write {
             path: path.to_owned(),
             source,
         })?;
     }
     Ok(PolicyReport {
         path: Some(path.to_owned()),
-        enforces,
+        enforces: mode == Mode::Enforce,
+        change: PolicyChange::Written,
+    })
+}
+
+/// Replaces a shipped policy that was not edited by another one.
+fn replace_shipped(
+    path: PathBuf,
+    before: &str,
+    after: &str,
+    mode: Mode,
+    user: u32,
+    effect: SetupEffect,
+) -> Result<PolicyReport, PolicyError> {
+    let modes = [Mode::Observe, Mode::Enforce];
+    let mut unedited = SHIPPED
+        .iter()
+        .flat_map(|(name, _)| modes.map(|mode| shipped(name, mode)));
+    if !unedited.any(|text| text == before) {
+        return Err(PolicyError::Present { path });
+    }
+    if effect == SetupEffect::Write {
+        write_policy(&path, Some(before), after, user)?;
+    }
+    Ok(PolicyReport {
+        path: Some(path),
+        enforces: mode == Mode::Enforce,
         change: PolicyChange::Written,
     })
 }
@@ -145,12 +214,7 @@ fn first_policy(path: &Path, enforces: bool, effect: SetupEffect) -> Result<Poli
 fn switch(edit: ModeEdit, user: u32, effect: SetupEffect) -> Result<PolicyReport, PolicyError> {
     let enforces = edit.mode == Mode::Enforce;
     if effect == SetupEffect::Write {
-        // The comments of an unedited first policy would contradict the new mode.
-        let after = match edit.before == text(!enforces) {
-            true => text(enforces),
-            false => edit.after,
-        };
-        replace_file(&edit.path, edit.before.as_bytes(), after.as_bytes(), user).map_err(|source| {
+        replace_file(&edit.path, edit.before.as_bytes(), edit.after.as_bytes(), user).map_err(|source| {
             PolicyError::Mode {
                 mode: mode_word(edit.mode),
                 path: edit.path.clone(),
@@ -169,15 +233,19 @@ fn switch(edit: ModeEdit, user: u32, effect: SetupEffect) -> Result<PolicyReport
     })
 }
 
-/// Returns the text of a first policy.
-fn text(enforces: bool) -> String {
-    match enforces {
-        false => OBSERVE.to_owned(),
-        true => {
-            let sources = Sources::embedded_default();
-            sources.parts().iter().map(|(_, text)| text.as_str()).collect()
-        }
-    }
+/// Returns the text of a shipped policy in this mode. Its comments hold in both modes.
+fn shipped(name: &str, mode: Mode) -> String {
+    let text = SHIPPED.iter().find(|(known, _)| *known == name);
+    let lines = text.map_or("", |(_, text)| text).split_inclusive('\n');
+    lines
+        .map(|line| {
+            if line.starts_with("mode: ") {
+                format!("mode: {}\n", mode_word(mode))
+            } else {
+                line.to_owned()
+            }
+        })
+        .collect()
 }
 
 /// Writes a configuration file whose content was `before`, or which did not exist.
@@ -243,8 +311,24 @@ mod tests {
             wanted: Option<Mode>,
             effect: SetupEffect,
         ) -> Result<PolicyReport, PolicyError> {
+            self.provide_named(None, wanted, effect)
+        }
+
+        fn provide_named(
+            &self,
+            name: Option<&str>,
+            mode: Option<Mode>,
+            effect: SetupEffect,
+        ) -> Result<PolicyReport, PolicyError> {
             let user = nix::unistd::geteuid().as_raw();
-            provide_policy(&self.search, Trust::Anyone, wanted, user, effect)
+            let name = name.map(str::to_owned);
+            provide_policy(
+                &self.search,
+                Trust::Anyone,
+                &PolicyWish { name, mode },
+                user,
+                effect,
+            )
         }
 
         fn report(&self, enforces: bool, change: PolicyChange) -> PolicyReport {
@@ -315,7 +399,10 @@ mod tests {
             enforced
         );
         let text = fs::read_to_string(scratch.path()).expect("there");
-        assert_eq!(text, super::text(true), "the comments are true as well");
+        assert_eq!(text, shipped("observe", Mode::Enforce));
+        for word in ["stops nothing", "Sees everything", "Observed only"] {
+            assert!(!text.contains(word), "the comments hold in enforce mode: {word}");
+        }
 
         let own = "# mine\nversion: 1\nmode: observe # soft\nmcp: {blocked_tools: [echo]}\n";
         fs::write(scratch.path(), own).expect("written");
@@ -335,7 +422,10 @@ mod tests {
         let switched = scratch.provide_mode(Some(Mode::Observe), SetupEffect::Write);
         assert_eq!(switched.expect("switched"), observes);
         let text = fs::read_to_string(scratch.path()).expect("there");
-        assert_eq!(text, OBSERVE, "the comments are true as well");
+        assert_eq!(text, shipped("default", Mode::Observe));
+        for word in ["It enforces", "does not start", "Nothing is refused"] {
+            assert!(!text.contains(word), "the comments hold in observe mode: {word}");
+        }
 
         fs::write(scratch.path(), "version: 1 # mine\n").expect("written");
         let switched = scratch.provide_mode(Some(Mode::Observe), SetupEffect::Write);
@@ -344,6 +434,55 @@ mod tests {
         assert_eq!(text, "version: 1 # mine\nmode: observe\n");
         let again = scratch.provide_mode(Some(Mode::Observe), SetupEffect::Write);
         assert_eq!(again.expect("read"), scratch.report(false, PolicyChange::None));
+    }
+
+    #[test]
+    fn shipped_policy_is_chosen_by_name_and_observes_first() {
+        for (name, _) in SHIPPED {
+            let scratch = Scratch::new();
+            let written = scratch.provide_named(Some(name), None, SetupEffect::Write);
+            assert_eq!(
+                written.expect("written"),
+                scratch.report(false, PolicyChange::Written)
+            );
+            assert_eq!(scratch.mode(), Mode::Observe, "{name}");
+            let text = fs::read_to_string(scratch.path()).expect("there");
+            assert_eq!(text, shipped(name, Mode::Observe));
+            let enforced = scratch.provide_named(None, Some(Mode::Enforce), SetupEffect::Write);
+            assert_eq!(
+                enforced.expect("switched"),
+                scratch.report(true, PolicyChange::Enforced)
+            );
+            assert_eq!(scratch.mode(), Mode::Enforce, "{name}");
+        }
+        assert_eq!(SHIPPED.map(|(name, _)| name), SHIPPED_POLICIES);
+    }
+
+    #[test]
+    fn shipped_policy_replaces_only_a_shipped_one() {
+        let scratch = Scratch::new();
+        scratch.provide(false, SetupEffect::Write).expect("written");
+        let replaced = scratch.provide_named(Some("agentshield"), Some(Mode::Enforce), SetupEffect::Write);
+        assert_eq!(
+            replaced.expect("replaced"),
+            scratch.report(true, PolicyChange::Written)
+        );
+        let again = scratch.provide_named(Some("agentshield"), None, SetupEffect::Write);
+        assert_eq!(again.expect("read"), scratch.report(true, PolicyChange::None));
+
+        let own = "version: 1\n";
+        fs::write(scratch.path(), own).expect("written");
+        let error = scratch
+            .provide_named(Some("strict"), None, SetupEffect::Write)
+            .expect_err("mine");
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "{} is in force, and `--policy` only chooses a first policy: move that file away, or edit it",
+                scratch.path().display()
+            )
+        );
+        assert_eq!(fs::read_to_string(scratch.path()).expect("there"), own);
     }
 
     #[test]

@@ -364,6 +364,101 @@ fn setup_observes_until_it_is_told_to_enforce_and_says_so() -> Result<()> {
     Ok(())
 }
 
+/// Runs `mcpmon status` for this home, where no daemon runs.
+fn status(home: &Home) -> Result<(i32, String, String)> {
+    let mut command = Command::new(program::path()?);
+    command
+        .arg("status")
+        .arg("--socket")
+        .arg(home.path("no-daemon"))
+        .arg("--bpffs")
+        .arg(home.path("no-bpffs"))
+        .env("HOME", home.path("home"))
+        .env("XDG_CONFIG_HOME", home.path("config"))
+        .env("XDG_STATE_HOME", home.path("state"))
+        .env_remove("MCPMON_CONFIG");
+    let output = command.output()?;
+    let code = output.status.code().context("an exit status")?;
+    Ok((
+        code,
+        String::from_utf8(output.stdout)?,
+        String::from_utf8(output.stderr)?,
+    ))
+}
+
+#[test]
+fn status_without_a_daemon_shows_what_wrappers_do() -> Result<()> {
+    let home = Home::new()?;
+    fs::create_dir_all(home.path("home"))?;
+    fs::write(home.path("home/.claude.json"), configuration())?;
+    let (code, shown, errors) = status(&home)?;
+    assert_eq!(code, 3, "{shown}{errors}");
+    assert!(shown.contains("not protected: no server is wrapped"), "{shown}");
+    assert!(shown.contains("0 of 2 configured servers"), "{shown}");
+    assert!(errors.contains("run `mcpmon setup`"), "{errors}");
+
+    setup(&home, &["--yes"])?;
+    let (code, shown, errors) = status(&home)?;
+    assert_eq!(code, 0, "{shown}{errors}");
+    for line in [
+        "observing, by wrappers alone",
+        "2 of 2 configured servers",
+        "1 remote",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    setup(&home, &["--yes", "--enforce"])?;
+    let (code, shown, errors) = status(&home)?;
+    assert_eq!(code, 0, "{shown}{errors}");
+    assert!(shown.contains("enforcing, by wrappers alone"), "{shown}");
+    assert!(!shown.contains("nothing is enforced"), "{shown}");
+
+    fs::write(
+        home.path("config/mcpmon/mcpmon.yaml"),
+        "version: 1\nmode: enfroce\n",
+    )?;
+    let (code, shown, errors) = status(&home)?;
+    assert_eq!(code, 1, "{shown}{errors}");
+    assert!(
+        shown.contains("degraded: wrappers do not work as configured"),
+        "{shown}"
+    );
+    Ok(())
+}
+
+#[test]
+fn shipped_policy_is_chosen_by_name() -> Result<()> {
+    let home = Home::new()?;
+    fs::create_dir_all(home.path("home"))?;
+    fs::write(home.path("home/.claude.json"), configuration())?;
+    let (code, _, errors) = setup(&home, &["--yes", "--policy", "agentsheild"])?;
+    assert_eq!(code, 2, "{errors}");
+    assert!(
+        errors.contains("[possible values: default, observe, strict, agentshield]"),
+        "{errors}"
+    );
+    let (code, _, errors) = setup(&home, &["--yes", "--policy", "agentshield"])?;
+    assert_eq!(code, 0, "{errors}");
+    assert!(errors.contains("NOTHING IS BLOCKED"), "{errors}");
+    let (code, _, errors) = setup(&home, &["--yes", "--enforce"])?;
+    assert_eq!(code, 0, "{errors}");
+    let text = fs::read_to_string(home.path("config/mcpmon/mcpmon.yaml"))?;
+    assert!(
+        text.contains("mode: enforce") && text.contains("block-ssh-access"),
+        "{text}"
+    );
+    let (code, _, errors) = setup(&home, &["--yes", "--policy", "strict"])?;
+    assert_eq!(code, 0, "an unedited policy is replaced: {errors}");
+    fs::write(home.path("config/mcpmon/mcpmon.yaml"), "version: 1\n")?;
+    let (code, _, errors) = setup(&home, &["--yes", "--policy", "strict"])?;
+    assert_eq!(code, 2, "{errors}");
+    assert!(
+        errors.contains("`--policy` only chooses a first policy"),
+        "{errors}"
+    );
+    Ok(())
+}
+
 #[test]
 fn a_file_that_its_client_could_not_read_is_left() -> Result<()> {
     let home = Home::new()?;

@@ -22,7 +22,9 @@ use mcpmon_policy::Mode;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    app::setup::{PolicyChange, PolicyError, PolicyReport, Program, provide_policy},
+    app::setup::{
+        PolicyChange, PolicyError, PolicyReport, PolicyWish, Program, SHIPPED_POLICIES, provide_policy,
+    },
     cli::{
         CliError, ErrorKind, Globals,
         output::{Form, Output},
@@ -57,6 +59,9 @@ pub(in crate::cli) struct Options {
     /// Record what the policy forbids and block nothing, as a first policy does: switch one that enforces
     #[arg(long)]
     observe: bool,
+    /// Write this shipped policy as the first one, in observe mode unless --enforce is given
+    #[arg(long, value_name = "NAME", conflicts_with = "disable", value_parser = SHIPPED_POLICIES)]
+    policy: Option<String>,
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
@@ -64,7 +69,7 @@ pub(in crate::cli) struct Options {
     #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
     /// List the clients that are known, their files on this host, and whether their servers are wrapped
-    #[arg(long, conflicts_with_all = ["disable", "enforce", "observe", "dry_run", "yes", "remote", "hooks", "llm"])]
+    #[arg(long, conflicts_with_all = ["disable", "enforce", "observe", "dry_run", "yes", "remote", "hooks", "llm", "policy"])]
     list: bool,
 }
 
@@ -111,7 +116,10 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
             confirmed: None,
         },
         globals: output.globals,
-        wanted: options.mode(),
+        wish: PolicyWish {
+            name: options.policy.clone(),
+            mode: options.mode(),
+        },
         has_servers: !(options.disable && (options.hooks || options.llm)),
         settings: wish,
         settings_confirmed: None,
@@ -189,8 +197,8 @@ fn wish(
 struct SetupRun<'g> {
     setup: mcpmon_clients::Options,
     globals: &'g Globals,
-    /// The mode for the policy, if the options ask for one.
-    wanted: Option<Mode>,
+    /// The policy that the options ask for.
+    wish: PolicyWish,
     /// True if servers are wrapped or unwrapped.
     has_servers: bool,
     settings: Option<SettingWish>,
@@ -230,7 +238,7 @@ impl SetupRun<'_> {
         let effect = self.setup.effect;
         let policy = match self.setup.direction {
             SetupDirection::Wrap(_) | SetupDirection::WrapAll(_) => {
-                Some(policy(self.globals, self.wanted, effect)?)
+                Some(policy(self.globals, &self.wish, effect)?)
             }
             SetupDirection::Unwrap => None,
         };
@@ -410,13 +418,15 @@ fn program(output: &mut Output<'_>) -> Result<String, CliError> {
     Ok(program.path)
 }
 
-/// Returns the policy after this run, in the wanted mode.
-fn policy(globals: &Globals, wanted: Option<Mode>, effect: SetupEffect) -> Result<PolicyReport, CliError> {
+/// Returns the policy after this run.
+fn policy(globals: &Globals, wish: &PolicyWish, effect: SetupEffect) -> Result<PolicyReport, CliError> {
     let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
     let user = nix::unistd::geteuid().as_raw();
-    provide_policy(&search, Trust::for_user(user), wanted, user, effect).map_err(|error| {
+    provide_policy(&search, Trust::for_user(user), wish, user, effect).map_err(|error| {
         let kind = match error {
-            PolicyError::Config(_) | PolicyError::Unclear { .. } => ErrorKind::Usage,
+            PolicyError::Config(_) | PolicyError::Unclear { .. } | PolicyError::Present { .. } => {
+                ErrorKind::Usage
+            }
             PolicyError::Write { .. } | PolicyError::Change { .. } | PolicyError::Mode { .. } => {
                 ErrorKind::Environment
             }
