@@ -23,6 +23,7 @@ mod rate;
 pub mod rules;
 mod sandbox;
 mod server;
+mod similarity;
 mod tighten;
 pub mod written;
 
@@ -50,6 +51,7 @@ pub use sandbox::{
 pub use server::{
     Egress, EgressDefault, ProcessAccess, RemoteHost, Server, Transport, makes_sandbox, starts_container,
 };
+pub use similarity::NameSimilarity;
 
 /// A complete configuration, checked and ready to use.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,8 +92,8 @@ pub struct Policy {
     pub approvals: Approvals,
     /// True if unknown tools and undeclared servers are blocked.
     pub fail_closed: bool,
-    /// Server names: how close to a known one is reported, from 0 to 1; `None` where names are not compared.
-    pub name_similarity: Option<f64>,
+    /// The names of servers that are reported as similar.
+    pub name_similarity: NameSimilarity,
     /// Starting of servers.
     pub exec: ExecPolicy,
     /// Protection of files.

@@ -1,6 +1,6 @@
 //! A second policy that can only tighten the first one: a user's own besides the host's.
 
-use super::{ConfigGuard, Mode, Policy, ProcessAccess, RateLimits, Server, ServerPolicy};
+use super::{ConfigGuard, Mode, NameSimilarity, Policy, ProcessAccess, RateLimits, Server, ServerPolicy};
 
 impl Policy {
     /// Combines two policies so that both must allow: of two decisions the stricter one counts. Settings of the whole
@@ -59,7 +59,10 @@ impl Policy {
             limits: limits.tightened_by(other.limits),
             approvals: approvals.tightened_by(other.approvals),
             fail_closed: *fail_closed || other.fail_closed,
-            name_similarity: smaller(*name_similarity, other.name_similarity),
+            name_similarity: NameSimilarity {
+                built_in: name_similarity.built_in || other.name_similarity.built_in,
+                ratio: smaller(name_similarity.ratio, other.name_similarity.ratio),
+            },
             exec: exec.tightened_by(other.exec),
             guard: guarded(guard, &other.guard),
             arguments: arguments.tightened_by(other.arguments),

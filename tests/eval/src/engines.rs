@@ -18,9 +18,6 @@ use super::{
     sequences,
 };
 
-/// The least similarity of names, as `mcp.servers.similarity_threshold` has it by default.
-const NAME_SIMILARITY: f64 = 0.85;
-
 /// The number of bytes that are shown around a replacement.
 const AROUND: usize = 60;
 
@@ -442,7 +439,7 @@ fn server_name(item: &Item) -> anyhow::Result<Judged> {
         .iter()
         .filter_map(Value::as_str)
         .chain(similarity::well_known().iter().copied());
-    let similar = similarity::resembles(name, known, NAME_SIMILARITY);
+    let similar = similarity::resembles(name, known);
     let outcome = match similar {
         Some(_) => Outcome::Alerted,
         None => Outcome::Nothing,

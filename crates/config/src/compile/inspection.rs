@@ -6,7 +6,9 @@ use jiff::tz::TimeZone;
 use mcpmon_detect::scan::Scanner;
 use mcpmon_engine::suppressible;
 use mcpmon_model::{Category, CustomPattern, NameGlob, Timestamp};
-use mcpmon_policy::{Approvals, DefinitionInspection, Handling, Limits, Requests, Suppression};
+use mcpmon_policy::{
+    Approvals, DefinitionInspection, Handling, Limits, NameSimilarity, Requests, Suppression,
+};
 
 use crate::{
     load::{KeyMistake, KeyPath, check_name, closest},
@@ -254,10 +256,10 @@ pub(super) fn approvals(raw: &raw::Approvals, mistakes: &mut Vec<KeyMistake>) ->
     }
 }
 
-/// Compiles the similarity from which a server's name is reported as close to a known one; `None` if the check is off.
-pub(super) fn name_similarity(raw: &raw::ShadowTool, mistakes: &mut Vec<KeyMistake>) -> Option<f64> {
-    let threshold = raw.similarity_threshold;
-    if !(0.0..=1.0).contains(&threshold) {
+/// Compiles the rule for names of servers that are reported as similar to known ones.
+pub(super) fn name_similarity(raw: &raw::ShadowTool, mistakes: &mut Vec<KeyMistake>) -> NameSimilarity {
+    let ratio = raw.similarity_threshold;
+    if ratio.is_some_and(|ratio| !(0.0..=1.0).contains(&ratio)) {
         mistakes.push(KeyMistake::new(
             KeyPath::root()
                 .key("mcp")
@@ -267,5 +269,8 @@ pub(super) fn name_similarity(raw: &raw::ShadowTool, mistakes: &mut Vec<KeyMista
             "expected a number from 0 (every name) to 1 (the same name)",
         ));
     }
-    raw.similarity_check.then_some(threshold)
+    NameSimilarity {
+        built_in: raw.similarity_check && ratio.is_none(),
+        ratio: ratio.filter(|_| raw.similarity_check),
+    }
 }

@@ -51,9 +51,10 @@ pub(crate) struct ShadowTool {
     pub(crate) enabled: bool,
     /// True if similar names count too.
     pub(crate) similarity_check: bool,
-    /// Similarity from which on a name counts, from 0 to 1.
+    /// Similarity from which on a name counts, from 0 to 1: 1 minus the edit distance by the longer name's length. Without
+    /// it, mcpmon's own rule decides.
     #[schemars(range(min = 0, max = 1))]
-    pub(crate) similarity_threshold: f64,
+    pub(crate) similarity_threshold: Option<f64>,
 }
 
 impl Default for ShadowTool {
@@ -61,7 +62,7 @@ impl Default for ShadowTool {
         Self {
             enabled: true,
             similarity_check: true,
-            similarity_threshold: 0.85,
+            similarity_threshold: None,
         }
     }
 }

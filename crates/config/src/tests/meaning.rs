@@ -1,7 +1,7 @@
 //! The meaning of configurations.
 
 use insta::assert_debug_snapshot;
-use mcpmon_policy::{Mode, NetworkRule, Policy, RuleAction, Scope, Transport};
+use mcpmon_policy::{Mode, NameSimilarity, NetworkRule, Policy, RuleAction, Scope, Transport};
 use test_case::test_case;
 
 use super::compile;
@@ -14,7 +14,10 @@ fn policy(text: &str) -> Policy {
 /// Returns the policy of an empty file.
 fn defaults() -> Policy {
     let mut policy = Policy {
-        name_similarity: Some(0.85),
+        name_similarity: NameSimilarity {
+            built_in: true,
+            ratio: None,
+        },
         ..Policy::default()
     };
     policy.network.bypass = super::usual_models();
@@ -305,7 +308,21 @@ fn what_is_inspected_and_how_it_is_handled() {
         ),
         (Severity::High, 60, OnTimeout::Allow)
     );
-    assert_eq!(policy.name_similarity, None);
+    assert!(!policy.name_similarity.is_on());
+    let policy = policy_of_threshold("0.5");
+    assert_eq!(
+        policy.name_similarity,
+        NameSimilarity {
+            built_in: false,
+            ratio: Some(0.5)
+        }
+    );
+}
+
+fn policy_of_threshold(threshold: &str) -> Policy {
+    policy(&format!(
+        "mcp: {{cross_server: {{shadow_tool: {{similarity_threshold: {threshold}}}}}}}\n"
+    ))
 }
 
 #[test]

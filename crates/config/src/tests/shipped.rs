@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_policy::{Mode, OnChange, Policy, RuleAction, ServerPolicy, Unwrapped};
+use mcpmon_policy::{Mode, NameSimilarity, OnChange, Policy, RuleAction, ServerPolicy, Unwrapped};
 
 use super::super::{LoadedConfiguration, Sources, Trust, load_sources, raw, schema};
 
@@ -93,7 +93,10 @@ fn the_defaults_written_out_are_a_valid_file() {
     let text = serde_json::to_string(&raw::Config::default()).expect("plain values");
     let loaded = super::compile(&[("defaults.yaml", &text)]).unwrap_or_else(|invalid| panic!("{invalid}"));
     let mut expected = Policy {
-        name_similarity: Some(0.85),
+        name_similarity: NameSimilarity {
+            built_in: true,
+            ratio: None,
+        },
         ..Policy::default()
     };
     expected.network.bypass = super::usual_models();

@@ -114,7 +114,7 @@ mod tests {
                 let traits = FileTraits {
                     scope: Scope::User,
                     is_open: false,
-                    similarity: Some(0.85),
+                    compares_names: true,
                 };
                 inspect_server(&servers[0], &traits)
             }

@@ -7,8 +7,9 @@ use url::{Host, Url};
 use super::{InventoryFinding, shortened};
 use crate::{
     arguments::Arguments,
-    launch::{LaunchRules, UnpinnedKind},
+    launch::{Fetched, LaunchRules, UnpinnedKind},
     mask::mask_text,
+    normalise::skeleton::Skeleton,
     secrets,
     similarity::{resembles, well_known},
 };
@@ -20,8 +21,8 @@ pub struct FileTraits {
     pub scope: Scope,
     /// True if users other than its owner may read it.
     pub is_open: bool,
-    /// The least similarity of long names; `None` if names are not compared.
-    pub similarity: Option<f64>,
+    /// True if names are compared with well-known ones.
+    pub compares_names: bool,
 }
 
 /// Returns the findings in a server of a file.
@@ -66,25 +67,96 @@ fn unpinned(server: &ConfiguredServer, words: &[String]) -> Option<InventoryFind
     })
 }
 
-/// Finds a name that looks like a well-known one: that of the package, or that in the file.
+/// The npm scope of the reference servers.
+const PUBLISHER: &str = "modelcontextprotocol";
+/// Namespaces of Docker Hub whose images Docker builds from the servers' sources.
+const NAMESPACES: [&str; 2] = ["mcp", "docker"];
+/// Most edits by which the name of one publisher imitates that of another.
+const IMITATION: usize = 2;
+
+/// The publisher of what a command starts, as far as the command says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Publisher<'n> {
+    /// The publisher of the reference servers, or Docker.
+    Official,
+    /// Another one, by the name of its scope or namespace.
+    Named(&'n str),
+    /// The registry has names without publishers, so anyone may have taken a free one.
+    Unnamed,
+    /// Nothing is fetched: a program of this host.
+    Host,
+}
+
+impl<'n> Publisher<'n> {
+    fn new(fetched: &'n Fetched) -> Self {
+        match fetched.name() {
+            Some((Some(publisher), _)) => {
+                let is_official = if fetched.is_image {
+                    NAMESPACES.contains(&publisher)
+                } else {
+                    publisher.strip_prefix('@') == Some(PUBLISHER)
+                };
+                if is_official {
+                    Self::Official
+                } else {
+                    Self::Named(publisher.trim_start_matches('@'))
+                }
+            }
+            Some((None, _)) => Self::Unnamed,
+            None => Self::Host,
+        }
+    }
+
+    /// Returns whether a name by this publisher that resembles another one in this way is made to be taken for it.
+    fn imitates(self, method: &str) -> bool {
+        match self {
+            Self::Official => false,
+            Self::Named(_) => matches!(method, "skeleton" | "edit" | "transposition"),
+            Self::Unnamed => true,
+            Self::Host => method == "skeleton",
+        }
+    }
+
+    /// Returns whether its name is nearly that of the reference servers' publisher.
+    fn is_imitation(self) -> bool {
+        match self {
+            Self::Named(name) => {
+                let folded = Skeleton::of(name).text.to_lowercase();
+                strsim::osa_distance(&folded, PUBLISHER) <= IMITATION
+            }
+            Self::Official | Self::Unnamed | Self::Host => false,
+        }
+    }
+}
+
+/// Finds a package, image or name that looks like a well-known one. The publisher and the registry are compared as well
+/// as letters.
 fn look_alike(server: &ConfiguredServer, words: &[String], file: &FileTraits) -> Option<InventoryFinding> {
-    let threshold = file.similarity?;
-    let package = LaunchRules::default().detect(words).map(|launch| launch.name);
-    let names = [package.as_deref(), Some(server.name())].into_iter().flatten();
+    if !file.compares_names {
+        return None;
+    }
+    let rule = |message| InventoryFinding::new("lookalike-server", message, Some(server.place));
+    let fetched = LaunchRules::fetches(words).into_iter().next();
+    let publisher = fetched.as_ref().map_or(Publisher::Host, Publisher::new);
+    let package = fetched.as_ref().and_then(|fetched| Some(fetched.name()?.1));
+    if publisher.is_imitation() {
+        return Some(rule(format!(
+            "the publisher of `{}` resembles `{PUBLISHER}`",
+            shortened(package.unwrap_or_default())
+        )));
+    }
+    let program = LaunchRules::default().detect(words).map(|launch| launch.name);
+    let package = package.or(program.as_deref());
+    let names = [package, Some(server.name())].into_iter().flatten();
     let (name, found) = names
-        .filter_map(|name| Some((name, resembles(name, well_known().iter().copied(), threshold)?)))
-        .next()?;
-    let message = format!(
+        .filter_map(|name| Some((name, resembles(name, well_known().iter().copied())?)))
+        .find(|(_, found)| publisher.imitates(found.method))?;
+    Some(rule(format!(
         "`{}` resembles the well-known `{}` ({})",
         shortened(name),
         found.similar_to,
         found.method
-    );
-    Some(InventoryFinding::new(
-        "lookalike-server",
-        message,
-        Some(server.place),
-    ))
+    )))
 }
 
 fn plain_http(server: &ConfiguredServer, url: &str) -> Option<InventoryFinding> {
@@ -164,7 +236,7 @@ mod tests {
         let traits = FileTraits {
             scope,
             is_open,
-            similarity: Some(0.85),
+            compares_names: true,
         };
         inspect_server(&servers[0], &traits)
     }
@@ -189,6 +261,25 @@ mod tests {
         let secret = secret.expect("a secret");
         assert_ne!(secret.place, None);
         secret.severity
+    }
+
+    #[test_case(&["docker", "run", "-i", "--rm", "mcp/sequentialthinking"] => false; "an image that Docker builds")]
+    #[test_case(&["docker", "run", "-i", "docker.io/mcp/sequentialthinking:latest"] => false; "the same with its registry")]
+    #[test_case(&["docker", "run", "-i", "someone/sequentialthinkng"] => true; "a slip in the image of another publisher")]
+    #[test_case(&["browser-use-mcp-server", "run"] => false; "a program of this host")]
+    #[test_case(&["github-mcp-sever", "stdio"] => false; "a slip in a program of this host")]
+    #[test_case(&["uvx", "browser-use-mcp-server"] => false; "another second word")]
+    #[test_case(&["npx", "-y", "@acme/markdown-mcp-server@1.0.0"] => false; "another word in a scope")]
+    #[test_case(&["npx", "-y", "@modelcontextprotocol/server-sequential-thinking"] => false; "a reference server")]
+    #[test_case(&["npx", "-y", "@acme/mcp-server-githib"] => true; "a slip in a scope")]
+    #[test_case(&["npx", "-y", "mcp-server-githib"] => true; "a slip without a scope")]
+    #[test_case(&["npx", "-y", "sequentialthinking-mcp"] => true; "a delimiter less without a scope")]
+    #[test_case(&["npx", "-y", "@modelcontextprotocl/server-github"] => true; "a slip in the publisher")]
+    #[test_case(&["npx", "-y", "@rnodelcontextprotocol/server-github"] => true; "letters of the publisher that look alike")]
+    fn look_alikes(words: &[&str]) -> bool {
+        let server = serde_json::json!({"command": words[0], "args": &words[1..]}).to_string();
+        let found = inspected(&server, Scope::User, false);
+        found.iter().any(|finding| finding.rule == "lookalike-server")
     }
 
     #[test_case("http://mcp.example.com/x" => Some(Severity::Medium); "a host")]

@@ -31,7 +31,7 @@ mod way;
 pub use declared::matches_declared;
 pub use rules::LaunchRules;
 pub use serving::Member;
-pub use unpinned::{Unpinned, UnpinnedKind};
+pub use unpinned::{Fetched, Unpinned, UnpinnedKind};
 pub use way::ScriptPath;
 
 use mcpmon_model::ServerId;

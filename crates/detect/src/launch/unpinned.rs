@@ -32,31 +32,89 @@ const LOCAL: [&str; 1] = ["cargo"];
 /// Fewest digits of an abbreviated commit.
 const MIN_COMMIT: usize = 7;
 
-impl LaunchRules {
-    /// Returns what `argv` would fetch without a fixed version.
-    pub fn unpinned<S: AsRef<str>>(argv: &[S]) -> Option<Unpinned> {
-        find(Command::from_argv(argv), Budget::default())
+/// A package or an image that a command fetches when it starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// The reference as written.
+    reference: String,
+    /// True for a container image, false for a package.
+    pub is_image: bool,
+    /// The launcher.
+    program: String,
+}
+
+impl Fetched {
+    /// Returns the publisher and the name, without registry and version: the scope of a package or the namespace of an
+    /// image, if there is one. Returns `None` for a repository, and for a file of this host.
+    pub fn name(&self) -> Option<(Option<&str>, &str)> {
+        let is_local =
+            self.reference.starts_with(['.', '/', '~']) || self.reference.contains(':') && !self.is_image;
+        let reference = self
+            .reference
+            .strip_prefix("npm:")
+            .or(self.reference.strip_prefix("jsr:"));
+        let reference = match reference {
+            Some(reference) => reference,
+            None if is_local => return None,
+            None => &self.reference,
+        };
+        let digest = reference.char_indices().skip(1).find(|(_, c)| *c == '@');
+        let reference = digest.map_or(reference, |(at, _)| &reference[..at]);
+        let (path, name) = match reference.rsplit_once('/') {
+            Some((path, name)) => (Some(path), name),
+            None => (None, reference),
+        };
+        let end = name
+            .find([':', '=', '<', '>', '~', '!', '[', ' '])
+            .unwrap_or(name.len());
+        // Of `registry.example/namespace/image` the namespace is the publisher.
+        let publisher = path.and_then(|path| path.rsplit('/').next());
+        let publisher = publisher.filter(|part| !part.contains(['.', ':']));
+        Some((publisher, &name[..end]))
     }
 }
 
-fn find(command: Command<'_>, budget: Budget) -> Option<Unpinned> {
+impl LaunchRules {
+    /// Returns what `argv` would fetch without a fixed version.
+    pub fn unpinned<S: AsRef<str>>(argv: &[S]) -> Option<Unpinned> {
+        Self::fetches(argv).into_iter().find_map(|fetched| {
+            let Fetched {
+                reference,
+                is_image,
+                program,
+            } = fetched;
+            let kind = if is_image {
+                moving(&reference)?
+            } else if is_pinned(&reference, &program) {
+                return None;
+            } else {
+                UnpinnedKind::Package
+            };
+            Some(Unpinned { kind, reference })
+        })
+    }
+
+    /// Returns the packages and images that `argv` fetches when it starts.
+    pub fn fetches<S: AsRef<str>>(argv: &[S]) -> Vec<Fetched> {
+        let mut found = Vec::new();
+        find(Command::from_argv(argv), Some(Budget::default()), &mut found);
+        found
+    }
+}
+
+fn find(command: Command<'_>, budget: Option<Budget>, found: &mut Vec<Fetched>) {
+    let Some(budget) = budget else { return };
     let program = program_name(command.word(0)).to_owned();
     let fetches = !LOCAL.contains(&program.as_str());
     // The image of a service is in the compose file.
     let is_service = program.ends_with("-compose") || command.words.iter().any(|word| word == "compose");
     let (budget, commands) = match step(command) {
-        TargetStep::Runs(commands) => (budget.wrapper()?, commands),
-        TargetStep::Shell(commands) => (budget.shell()?, commands),
+        TargetStep::Runs(commands) => (budget.wrapper(), commands),
+        TargetStep::Shell(commands) => (budget.shell(), commands),
         TargetStep::Is(target, _) => {
-            let unpinned = |kind, reference: &str| Unpinned {
-                kind,
-                reference: reference.to_owned(),
-            };
-            return match &target.subject {
-                Subject::Package { spec, .. } if fetches && !is_pinned(spec, &program) => {
-                    Some(unpinned(UnpinnedKind::Package, spec))
-                }
-                Subject::Image(image) if !is_service => Some(unpinned(moving(image)?, image)),
+            let (reference, is_image) = match &target.subject {
+                Subject::Package { spec, .. } if fetches => (spec, false),
+                Subject::Image(image) if !is_service => (image, true),
                 Subject::Package { .. }
                 | Subject::Image(_)
                 | Subject::Module(_)
@@ -64,11 +122,19 @@ fn find(command: Command<'_>, budget: Budget) -> Option<Unpinned> {
                 | Subject::Served(_)
                 | Subject::Program(_)
                 | Subject::Task(_)
-                | Subject::Code => None,
+                | Subject::Code => return,
             };
+            found.push(Fetched {
+                reference: reference.to_string(),
+                is_image,
+                program,
+            });
+            return;
         }
     };
-    commands.into_iter().find_map(|command| find(command, budget))
+    for command in commands {
+        find(command, budget, found);
+    }
 }
 
 /// Returns whether a package reference has one fixed content, or is on this host.
@@ -176,6 +242,25 @@ mod tests {
             None => line.split(' ').map(str::to_owned).collect(),
         };
         LaunchRules::unpinned(&words).map(|unpinned| unpinned.reference)
+    }
+
+    #[test_case("npx -y @scope/server@1.2.3" => Some("scope server".to_owned()); "a scope")]
+    #[test_case("npx -y some-server" => Some("- some-server".to_owned()); "a package without a scope")]
+    #[test_case("uvx mcp-server-time==2025.1.14" => Some("- mcp-server-time".to_owned()); "a version of pip")]
+    #[test_case("docker run -i mcp/fetch:latest" => Some("mcp fetch".to_owned()); "an image with a tag")]
+    #[test_case("docker run -i docker.io/mcp/fetch@sha256:0f" => Some("mcp fetch".to_owned()); "an image with its registry")]
+    #[test_case("docker run -i localhost:5000/fetch:1.0" => Some("- fetch".to_owned()); "an image of a registry")]
+    #[test_case("docker run -i fetch" => Some("- fetch".to_owned()); "an image without a namespace")]
+    #[test_case("uvx --from git+https://git.example/a/b server" => None; "a repository of its own")]
+    #[test_case("npx -y ./server" => None; "a directory of this host")]
+    fn names(line: &str) -> Option<String> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let fetched = LaunchRules::fetches(&words);
+        let (publisher, name) = fetched.first()?.name()?;
+        Some(format!(
+            "{} {name}",
+            publisher.map_or("-", |publisher| publisher.trim_start_matches('@'))
+        ))
     }
 
     #[test_case("mcp/fetch" => Some(UnpinnedKind::Image))]

@@ -16,20 +16,41 @@ pub struct Resemblance {
     /// The similarity, from 0 to 1: 1 minus the edit distance by the longer name's length.
     pub score: f64,
     /// The kind of resemblance: `skeleton`, `delimiter`, `word_order`, `transposition`, `edit`, `edits`, `suffix`,
-    /// `owner`, `levenshtein`.
+    /// `owner`, `levenshtein`, `ratio`.
     pub method: &'static str,
 }
 
-/// Returns the known name that `name` resembles most; `None` if there is none, or if `name` is a known one.
-///
-/// `threshold` is the least similarity (0 to 1) of long names. Whatever the threshold, names resemble each other with
-/// one edit in a word of six letters or more, with two in one of eight or more, and if they differ in look-alikes,
-/// delimiters or the order of words only.
-pub fn resembles<'k>(
+/// The least similarity of long names.
+pub const LIKE: f64 = 0.85;
+
+/// Returns the known name to which `name` is most similar: 1 minus the edit distance by the longer name's length is at
+/// least `threshold`. Letters that look alike count as equal. The same name is not compared.
+pub fn similar<'k>(
     name: &str,
     known: impl IntoIterator<Item = &'k str>,
     threshold: f64,
 ) -> Option<Resemblance> {
+    let (plain, folded) = (name.to_lowercase(), Skeleton::of(name).text.to_lowercase());
+    let others = known.into_iter().filter(|other| *other != name);
+    let similar = others.filter_map(|other| {
+        let as_written = strsim::normalized_levenshtein(&plain, &other.to_lowercase());
+        let as_seen = strsim::normalized_levenshtein(&folded, &Skeleton::of(other).text.to_lowercase());
+        let score = as_written.max(as_seen);
+        (score >= threshold).then(|| Resemblance {
+            similar_to: other.to_owned(),
+            score,
+            method: "ratio",
+        })
+    });
+    similar.max_by(|a, b| a.score.total_cmp(&b.score))
+}
+
+/// Returns the known name that `name` resembles most; `None` if there is none, or if `name` is a known one.
+///
+/// Names resemble each other with one edit in a word of six letters or more, with two that replace letters in one of
+/// eight or more, and if they differ in look-alikes, delimiters or the order of words only. Long names resemble each
+/// other if their similarity is at least [`LIKE`].
+pub fn resembles<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<Resemblance> {
     let candidate = ComparedName::of(name);
     let mut likest: Option<Resemblance> = None;
     for other in known {
@@ -37,7 +58,7 @@ pub fn resembles<'k>(
         if candidate.is_variant_of(&known) {
             return None;
         }
-        let Some(method) = candidate.method(&known, threshold) else {
+        let Some(method) = candidate.method(&known) else {
             continue;
         };
         let score = score(&candidate.folded, &known.folded);
@@ -135,7 +156,7 @@ impl ComparedName {
             .filter(|owner| owner.contains('/') && owner.contains('.'))
     }
 
-    fn method(&self, known: &Self, threshold: f64) -> Option<&'static str> {
+    fn method(&self, known: &Self) -> Option<&'static str> {
         if self.words == known.words {
             return Some(
                 match (self.is_as_it_looks(), self.has_dots() == known.has_dots()) {
@@ -161,18 +182,12 @@ impl ComparedName {
         {
             return Some("suffix");
         }
-        slip(&mine, &theirs, self, known, threshold)
+        slip(&mine, &theirs, self, known)
     }
 }
 
 /// Returns the kind of slip by which one name differs from the other.
-fn slip(
-    mine: &str,
-    theirs: &str,
-    name: &ComparedName,
-    known: &ComparedName,
-    threshold: f64,
-) -> Option<&'static str> {
+fn slip(mine: &str, theirs: &str, name: &ComparedName, known: &ComparedName) -> Option<&'static str> {
     // If one word of several differs, only that word decides: `eks-docs` is no slip of `ecs-docs`.
     let differing = differing(&name.all, &known.all).or_else(|| differing(&name.words, &known.words));
     let (a, b) = differing.unwrap_or((mine, theirs));
@@ -186,11 +201,16 @@ fn slip(
         if distance == 1 && length >= SLIP && shorter >= SWAP {
             return Some("edit");
         }
-        if distance == SLIPS && length >= TWO_SLIPS && same_start(a, b) {
+        // Two letters more make another word: `markdown` is no slip of `markitdown`.
+        if distance == SLIPS
+            && length >= TWO_SLIPS
+            && same_start(a, b)
+            && (length == shorter || scored(a, b, distance) >= LIKE)
+        {
             return Some("edits");
         }
     }
-    (length > LONG && scores(&name.folded, &known.folded, threshold)).then_some("levenshtein")
+    (length > LONG && scores(&name.folded, &known.folded)).then_some("levenshtein")
 }
 
 /// Returns the only word in which names with the same number of words differ.
@@ -208,9 +228,9 @@ fn score(a: &str, b: &str) -> f64 {
     scored(a, b, strsim::osa_distance(a, b))
 }
 
-/// Returns whether the score is at least the threshold.
-fn scores(a: &str, b: &str, threshold: f64) -> bool {
-    scored(a, b, least_distance(a, b)) >= threshold && score(a, b) >= threshold
+/// Returns whether the score is at least that of similar long names.
+fn scores(a: &str, b: &str) -> bool {
+    scored(a, b, least_distance(a, b)) >= LIKE && score(a, b) >= LIKE
 }
 
 fn scored(a: &str, b: &str, distance: usize) -> f64 {
@@ -259,6 +279,9 @@ mod tests {
     #[test_case("puppeteerjs", "puppeteer", Some("suffix"); "an ending")]
     #[test_case("git.host/them/tool-kit", "git.host/us/tool-kit", Some("owner"); "another owner of a module")]
     #[test_case("elasticserach2", "elasticsearch", Some("edits"); "two slips in a long word")]
+    #[test_case("kubirnetis", "kubernetes", Some("edits"); "two letters replaced")]
+    #[test_case("markdown", "markitdown", None; "two letters less")]
+    #[test_case("browser-use", "browserbase", None; "another second word")]
     #[test_case("github", "github", None; "the same")]
     #[test_case("@acme/mcp-server-github", "github", None; "the same in a scope")]
     #[test_case("github_mcp", "server-github", None; "the same with other affixes")]
@@ -267,7 +290,7 @@ mod tests {
     #[test_case("redis", "redshift", None; "another name")]
     #[test_case("mcp-server", "mcp-servers", None; "nothing but affixes")]
     fn names_resemble(name: &str, known: &str, expected: Option<&str>) {
-        assert_eq!(resembles(name, [known], 0.85).map(|found| found.method), expected);
+        assert_eq!(resembles(name, [known]).map(|found| found.method), expected);
     }
 
     #[test]
@@ -275,22 +298,29 @@ mod tests {
         let found = resembles(
             "sequentail-thinkin",
             ["sequential-thinkng", "sequential-thinking"],
-            0.85,
         );
         let found = found.expect("it resembles both");
         assert_eq!(found.similar_to, "sequential-thinking");
         assert!(found.score > 0.85 && found.score < 1.0);
-        assert_eq!(resembles("postgres", ["postgrest", "postgres"], 0.85), None);
+        assert_eq!(resembles("postgres", ["postgrest", "postgres"]), None);
+    }
+
+    #[test_case("notes-servar", "notes-server", 917; "a letter replaced")]
+    #[test_case("notes2", "notes", 833; "a letter more")]
+    #[test_case("weather-app", "weather-api", 909; "another ending")]
+    #[test_case("notes-servers", "notes-server", 923; "a plural")]
+    #[test_case("gіthub", "github", 1000; "a look alike")]
+    fn ratio_decides_at_a_threshold(name: &str, known: &str, thousandths: u32) {
+        let score = f64::from(thousandths) / 1000.0;
+        assert!(similar(name, [known], score - 0.001).is_some());
+        assert_eq!(similar(name, [known], score + 0.001), None);
+        assert_eq!(similar(known, [known], 0.0), None, "the same name");
     }
 
     #[test]
     fn well_known_names_do_not_resemble_each_other() {
         for name in well_known() {
-            assert_eq!(
-                resembles(name, well_known().iter().copied(), 0.85),
-                None,
-                "{name}"
-            );
+            assert_eq!(resembles(name, well_known().iter().copied()), None, "{name}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mcpmon_detect::similarity::{resembles, well_known};
+use mcpmon_detect::similarity::{LIKE, resembles, similar, well_known};
 use mcpmon_model::{
     Action, Conversation, DefinitionKind, DefinitionRecord, EventKind, PinKey, ServerId, SessionId, Severity,
     Timestamp,
@@ -30,9 +30,10 @@ impl Traffic {
         let others = company.others;
         // With other servers present, mentions of their tools in definitions are judged differently.
         self.generation += 1;
-        let Some(threshold) = self.policy.name_similarity else {
+        let rule = self.policy.name_similarity;
+        if !rule.is_on() {
             return Judgement::default();
-        };
+        }
         let server = &conversation.identity.server;
         let is_own = |name: &str| ServerId::new(name).is_ok_and(|id| id.is_spelling_of(server));
         let is_declared = self.policy.servers.iter().any(|declared| declared.id == *server);
@@ -44,12 +45,16 @@ impl Traffic {
             .chain(&self.known)
             .chain(self.book.servers())
             .chain(self.policy.servers.iter().map(|declared| &declared.id));
-        let known: BTreeSet<&str> = ids
-            .map(ServerId::as_str)
-            .chain(well_known().iter().copied())
-            .filter(|name| !is_own(name))
-            .collect();
-        let Some(found) = resembles(server.as_str(), known, threshold) else {
+        let ids: BTreeSet<&str> = ids.map(ServerId::as_str).filter(|name| !is_own(name)).collect();
+        let well_known = || well_known().iter().copied();
+        let name = server.as_str();
+        let built_in = || resembles(name, ids.iter().copied().chain(well_known()));
+        let by_ratio = |ratio: f64| {
+            // Hardly a name differs from every well-known one by more than a low threshold allows.
+            similar(name, ids.iter().copied(), ratio).or_else(|| similar(name, well_known(), ratio.max(LIKE)))
+        };
+        let found = rule.built_in.then(built_in).flatten();
+        let Some(found) = found.or_else(|| rule.ratio.and_then(by_ratio)) else {
             return Judgement::default();
         };
         if self

@@ -135,7 +135,7 @@ fn scanned_file(file: ConfiguredFile, loaded: &LoadedConfiguration) -> Option<Sc
     let traits = FileTraits {
         scope: file.scope,
         is_open: file.mode & READ_BY_OTHERS != 0,
-        similarity: loaded.policy.name_similarity,
+        compares_names: loaded.policy.name_similarity.is_on(),
     };
     let mut scanned = ScannedFile {
         client: file.client,

@@ -1,6 +1,7 @@
 //! Servers that come and go.
 
 use mcpmon_model::EventKind;
+use mcpmon_policy::NameSimilarity;
 use test_case::test_case;
 
 use super::*;
@@ -17,7 +18,10 @@ fn joined(policy: Policy, server: &str, others: &[&str]) -> Judgement {
 
 fn comparing() -> Policy {
     Policy {
-        name_similarity: Some(0.85),
+        name_similarity: NameSimilarity {
+            built_in: true,
+            ratio: None,
+        },
         ..policy()
     }
 }
@@ -30,6 +34,37 @@ fn names_are_compared(server: &str, others: &[&str], is_told: bool) {
     let judgement = joined(comparing(), server, others);
     assert_eq!(!judgement.events.is_empty(), is_told, "{:?}", judgement.events);
     assert_eq!(judgement.verdict, Verdict::Allow);
+}
+
+#[test_case("weather-app", "weather-api", 909; "short names")]
+#[test_case("prod-db2", "prod-db", 875; "a letter more")]
+#[test_case("customer-rekords-servise", "customer-records-service", 917; "long names")]
+fn configured_threshold_is_a_ratio(server: &str, other: &str, thousandths: u16) {
+    for (ratio, is_told) in [(0.5, true), (0.85, true), (0.99, false)] {
+        let policy = Policy {
+            name_similarity: NameSimilarity {
+                built_in: false,
+                ratio: Some(ratio),
+            },
+            ..policy()
+        };
+        let told = joined(policy, server, &[other]).events;
+        assert_eq!(!told.is_empty(), is_told, "{ratio}: {told:?}");
+        for event in told {
+            let EventKind::NameSimilarity {
+                similar_to,
+                score,
+                method,
+            } = &event.kind
+            else {
+                panic!("a resemblance: {event:?}");
+            };
+            assert_eq!(
+                (similar_to.as_str(), *score, method.as_str()),
+                (other, thousandths, "ratio")
+            );
+        }
+    }
 }
 
 #[test]
