@@ -47,6 +47,7 @@ pub(super) fn convert(from: ImportedTool, tree: Node, places: ValuePlaces) -> Dr
     };
     draft.put("version", made(YamlValue::Integer(1)));
     draft.down(tables::root(from), tree);
+    draft.set_cross_server_defaults_of_agentsh();
     draft.list_modes();
     draft
 }
@@ -156,7 +157,6 @@ impl Draft {
                 key => self.put(&format!("mcp.cross_server.{key}"), entry.node),
             }
         }
-        self.set_cross_server_defaults_of_agentsh();
     }
 
     /// One rule of `cross_server`.
@@ -171,11 +171,14 @@ impl Draft {
             }
         }
         self.put(&format!("mcp.cross_server.{rule}"), node);
-        self.set_cross_server_defaults_of_agentsh();
     }
 
+    /// Adds what agentsh decides by itself to a configuration with rules over several servers.
     fn set_cross_server_defaults_of_agentsh(&mut self) {
         let path = KeyPath::root().key("mcp").key("cross_server");
+        if self.tree.find(&path).is_none() {
+            return;
+        }
         for (key, value) in [("decision", "block"), ("classifier", "names")] {
             if self.tree.find(&path.key(key)).is_none() {
                 self.put(
@@ -184,8 +187,11 @@ impl Draft {
                 );
             }
         }
-        let flow = path.key("cross_server_flow");
-        if self.tree.find(&flow).is_some() && self.tree.find(&flow.key("categories")).is_none() {
+        if self
+            .tree
+            .find(&path.key("cross_server_flow").key("categories"))
+            .is_none()
+        {
             let categories = ["write", "send", "compute", "unknown"];
             let item = |(index, category): (usize, &str)| ListItem {
                 index,
