@@ -11,11 +11,14 @@ use mcpmon_kernel::container;
 use mcpmon_model::{ContainerRef, Event, ProcessId};
 use nix::libc;
 
+use super::pod_names::PodNames;
+
 /// Looks up processes and control groups, and remembers the latest.
 #[derive(Debug)]
 pub(super) struct Describer {
     latest: VecDeque<(ProcessId, Facts)>,
     containers: Containers,
+    pods: PodNames,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -33,6 +36,7 @@ impl Describer {
         Self {
             latest: VecDeque::new(),
             containers: Containers::new(root),
+            pods: PodNames::default(),
         }
     }
 
@@ -48,6 +52,9 @@ impl Describer {
         if event.container.is_none() {
             let of_group = cgroup.and_then(|id| self.containers.of_group(id));
             event.container = of_group.or(facts.container);
+        }
+        if let Some(container) = &mut event.container {
+            self.pods.complete(container);
         }
     }
 

@@ -8,16 +8,16 @@ use crate::wording::command;
 /// The server announced a change of its list and did not list it since; or the definition was listed in an earlier run
 /// only.
 ///
-/// This never blocks: the model read the listed definition, which is judged independently, and an honest client may
-/// call before it lists again.
+/// It blocks only a tool with `fail_closed`: the model read the listed definition, which is judged independently, and an honest
+/// client may call before it lists again. Where a list can be requested from the server, that happens before.
 pub(super) struct StaleDefinition;
 
 impl Rule for StaleDefinition {
     fn about(&self) -> &'static About {
         &About {
             names: &["stale_definition"],
-            keys: &[],
-            what: "what its server called changed, and did not list since, is noted",
+            keys: &["mcp.fail_closed"],
+            what: "what its server called changed, and did not list since, is noted, or blocked where unknown tools are",
         }
     }
 
@@ -38,10 +38,16 @@ impl Rule for StaleDefinition {
         } else {
             "its server does not list it now; it is known from before"
         };
+        let is_tool = scene.kind() == Some(DefinitionKind::Tool);
+        let (effect, severity) = if is_tool && scene.policy.fail_closed {
+            (ObjectionEffect::Block, Severity::Medium)
+        } else {
+            (ObjectionEffect::Audit, Severity::Low)
+        };
         Some(Objection {
             rule: "stale_definition".into(),
-            effect: ObjectionEffect::Audit,
-            severity: Severity::Low,
+            effect,
+            severity,
             reason: format!("{}: {why}", scene.subject()),
             remedy: Some(command(&["registry", "list", "--server", scene.server.as_str()])),
         })
@@ -63,6 +69,27 @@ mod tests {
         stage.list(&[("read", "")]);
         changed.iter().for_each(|kind| stage.changed(*kind));
         stage.judge(&StaleDefinition, "read")
+    }
+
+    #[test]
+    fn stale_tool_is_blocked_with_fail_closed() {
+        let mut stage = Stage::new(mcpmon_policy::Policy {
+            fail_closed: true,
+            ..mcpmon_policy::Policy::default()
+        });
+        stage.list(&[("read", "")]);
+        assert_eq!(stage.judge(&StaleDefinition, "read"), None);
+        stage.changed(DefinitionKind::Tool);
+        let objection = stage
+            .judge_call(&StaleDefinition, "read", "{}")
+            .expect("it is stale");
+        assert_eq!(
+            (objection.effect, objection.reason.as_str()),
+            (
+                ObjectionEffect::Block,
+                "tool read of files: its server said that its list changed, and did not list it since"
+            )
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use mcpmon_model::{Action, Direction, EventKind, Timestamp};
+use mcpmon_model::{Action, ContainerRef, Direction, EventKind, Timestamp};
 use mcpmon_store::{Filter, Span, StoreReader, StoredEvent};
 use serde_json::{Map, Value};
 
@@ -246,9 +246,17 @@ fn cells(event: &StoredEvent) -> [String; 7] {
         // The event is of a later version.
         Some(_) | None => ("", summary::summary(event)),
     };
-    let process = event.process.as_ref().map_or_else(String::new, |process| {
+    let mut process = event.process.as_ref().map_or_else(String::new, |process| {
         format!("{} {}", process.pid, process.comm.as_deref().unwrap_or_default())
     });
+    if let Some(ContainerRef {
+        namespace: Some(namespace),
+        pod: Some(pod),
+        ..
+    }) = &event.container
+    {
+        process.push_str(&format!(" in {namespace}/{pod}"));
+    }
     [
         time::short(event.timestamp),
         event.action.as_str().to_owned(),

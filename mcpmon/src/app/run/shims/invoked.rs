@@ -37,7 +37,7 @@ const LINKS: usize = 40;
 pub enum ShimError {
     /// There is no other program of this name.
     #[error("{0}: command not found")]
-    NotFound(&'static str),
+    NotFound(String),
     /// The program would use another provider than the session's proxy.
     #[error(
         "its models are at {0}, as its configuration says, and the LLM proxy of this session does not speak to that: run it as `mcpmon run -- COMMAND`"
@@ -67,22 +67,21 @@ impl ShimError {
     }
 }
 
-/// Executes the launcher under whose name this program was started. Returns `None` if that is not the name of a
-/// launcher.
+/// Executes the launcher, or the installed server, under whose name this program was started. Returns `None` if that is
+/// not the name of a launcher, and no shim of that name led here.
 pub fn run() -> Option<Result<Infallible, ShimError>> {
     let mut words = env::args_os();
     let first = words.next()?;
-    let name = Path::new(&first).file_name()?.to_str()?;
-    let name = NAMES
-        .into_iter()
-        .chain([codex::PROGRAM])
-        .find(|known| *known == name)?;
-    Some(launch(name, &first, &words.collect::<Vec<_>>()))
+    let name = Path::new(&first).file_name()?.to_str()?.to_owned();
+    let mut launchers = NAMES.into_iter().chain([codex::PROGRAM]);
+    let is_shim = launchers.any(|known| known == name)
+        || name != PROGRAM && told(&name, &first, &env::var_os("PATH").unwrap_or_default()).is_some();
+    is_shim.then(|| launch(&name, &first, &words.collect::<Vec<_>>()))
 }
 
-fn launch(name: &'static str, first: &OsStr, arguments: &[OsString]) -> Result<Infallible, ShimError> {
+fn launch(name: &str, first: &OsStr, arguments: &[OsString]) -> Result<Infallible, ShimError> {
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-    let real = real(name, &path).ok_or(ShimError::NotFound(name))?;
+    let real = real(name, &path).ok_or_else(|| ShimError::NotFound(name.to_owned()))?;
     let mut command = match server(name, arguments, || told(name, first, &path)) {
         Some((launch, inherited)) => wrapper(&launch, &inherited, &real, arguments),
         None => {

@@ -1,5 +1,6 @@
 //! Shims for launchers of packages, in front of `PATH`: a server that is started by one of them is wrapped without
-//! further configuration. They belong to one session of `mcpmon run`, or stay installed (`installed`).
+//! further configuration. They belong to one session of `mcpmon run`, or stay installed (`installed`). A session has
+//! shims for servers that are installed as programs (`mcp-server-git`), too.
 //!
 //! Interpreters have no shims: `python3` finds its own files by looking itself up on `PATH`, and build scripts do the
 //! same with `node`. Nor have tools that mostly build, such as `npm`.
@@ -8,7 +9,8 @@ mod installed;
 mod invoked;
 
 use std::{
-    ffi::OsString,
+    collections::BTreeSet,
+    ffi::{OsStr, OsString},
     fs::{self, DirBuilder},
     io,
     os::unix::fs::{DirBuilderExt as _, symlink},
@@ -22,6 +24,8 @@ pub use self::{
     installed::{InstallError, InstalledShims, ShimSettings, install, remove, usual_directory},
     invoked::{ShimError, inherited, run},
 };
+use mcpmon_detect::launch::LaunchRules;
+
 use super::codex;
 use crate::app::control::DEFAULT_SOCKET;
 
@@ -35,6 +39,10 @@ const PROGRAM: &str = "mcpmon";
 const INHERITED: &str = ".mcpmon.json";
 /// Most names that are tried for a new directory.
 const ATTEMPTS: u32 = 64;
+/// Most programs on `PATH` whose names are looked at.
+const MAX_PROGRAMS: usize = 50_000;
+/// Most shims for servers that are installed as programs.
+const MAX_SERVERS: usize = 256;
 
 /// The settings that wrappers inherit from `mcpmon run`, or from the installation. They are in a file because clients
 /// start servers without most of their environment.
@@ -83,13 +91,14 @@ impl Shims {
         let agents = inherited.openai.is_some().then_some(codex::PROGRAM);
         let names = NAMES.into_iter().chain(agents);
         let names = names.filter(|name| invoked::is_there(name, &path));
+        let names = names.map(str::to_owned).chain(servers(&path));
         Self::make_in(&above, &own, names, &absolute(inherited)?)
     }
 
     fn make_in(
         above: &Path,
         own: &Path,
-        names: impl Iterator<Item = &'static str>,
+        names: impl Iterator<Item = String>,
         inherited: &InheritedSettings,
     ) -> io::Result<Self> {
         let pid = process::id();
@@ -104,7 +113,7 @@ impl Shims {
             }
         };
         // Under its own name the program is found even if there are no launchers.
-        for name in names.chain([PROGRAM]) {
+        for name in names.chain([PROGRAM.to_owned()]) {
             symlink(own, shims.0.join(name))?;
         }
         fs::write(shims.0.join(INHERITED), serde_json::to_vec(inherited)?)?;
@@ -126,6 +135,22 @@ impl Drop for Shims {
             tracing::debug!(%error, path = %self.0.display(), "launchers stay behind");
         }
     }
+}
+
+/// Returns the names of programs on `path` that are MCP servers by their names.
+fn servers(path: &OsStr) -> BTreeSet<String> {
+    let rules = LaunchRules::default();
+    let entries = std::env::split_paths(path)
+        .filter_map(|directory| fs::read_dir(directory).ok())
+        .flatten();
+    let names = entries
+        .take(MAX_PROGRAMS)
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names
+        .filter(|name| !NAMES.contains(&name.as_str()) && rules.detect(&[name]).is_some())
+        .filter(|name| invoked::is_there(name, path))
+        .take(MAX_SERVERS)
+        .collect()
 }
 
 /// The search path if `PATH` is unset.
@@ -157,7 +182,14 @@ mod tests {
             db: Some("/tmp/x.db".into()),
             ..InheritedSettings::default()
         };
-        let make = || Shims::make_in(above.path(), own, NAMES.into_iter(), &inherited);
+        let make = || {
+            Shims::make_in(
+                above.path(),
+                own,
+                NAMES.map(str::to_owned).into_iter(),
+                &inherited,
+            )
+        };
         let (first, second) = (make().expect("the first"), make().expect("another name"));
         assert_ne!(first.0, second.0);
         let mode = fs::metadata(&first.0).expect("it is there").permissions().mode();
@@ -175,6 +207,17 @@ mod tests {
         let gone = first.0.clone();
         drop(first);
         assert!(!gone.exists() && second.0.exists());
+    }
+
+    #[test]
+    fn servers_are_found_by_the_names_of_programs() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for name in ["mcp-server-git", "notes-mcp-server", "git", "npx"] {
+            symlink("/bin/cat", directory.path().join(name)).expect("a program");
+        }
+        fs::write(directory.path().join("mcp-server-data"), "no program").expect("a file");
+        let found = servers(directory.path().as_os_str());
+        assert_eq!(Vec::from_iter(found), ["mcp-server-git", "notes-mcp-server"]);
     }
 
     #[test]
