@@ -40,28 +40,33 @@ impl PodNames {
 
     /// Adds namespace and name of the pod to a container, if they can be found.
     pub(super) fn complete(&mut self, container: &mut ContainerRef) {
-        let Some(uid) = container.pod_uid.as_deref().filter(|_| container.pod.is_none()) else {
-            return;
-        };
-        if !self.known.contains_key(uid) {
-            let Some(found) = self.find(uid) else { return };
-            if self.known.len() >= MAX_PODS {
-                self.known.clear();
-            }
-            self.known.insert(uid.to_owned(), found);
+        if let Some(uid) = container.pod_uid.as_deref()
+            && container.pod.is_none()
+            && let Some((namespace, pod)) = self.name(uid)
+        {
+            container.namespace = Some(namespace);
+            container.pod = Some(pod);
         }
-        if let Some((namespace, pod)) = self.known.get(uid) {
-            container.namespace = Some(namespace.clone());
-            container.pod = Some(pod.clone());
+    }
+
+    fn name(&mut self, uid: &str) -> Option<(String, String)> {
+        if let Some(known) = self.known.get(uid) {
+            return Some(known.clone());
         }
+        let found = self.find(uid)?;
+        if self.known.len() >= MAX_PODS {
+            self.known.clear();
+        }
+        self.known.insert(uid.to_owned(), found.clone());
+        Some(found)
     }
 
     fn find(&self, uid: &str) -> Option<(String, String)> {
         let entries = fs::read_dir(&self.logs).ok()?;
-        let names = entries
+        let mut names = entries
             .take(MAX_ENTRIES)
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        names.into_iter().find_map(|name| {
+        names.find_map(|name| {
             // Namespaces and names of pods have no underscore.
             let (rest, found) = name.rsplit_once('_')?;
             let (namespace, pod) = rest.split_once('_')?;
