@@ -12,8 +12,10 @@ use mcpmon_model::{Exec, Exit, FileId, InstanceId, PinKey, ProcessId, ServerId, 
 /// A server that was launched.
 #[derive(Debug)]
 pub(super) struct Instance {
-    /// The server.
+    /// The server: the id that its wrapper was given, else the derived one.
     pub(super) server: ServerId,
+    /// The id that is derived from its launch.
+    pub(super) derived: ServerId,
     /// Package, module, image or program, as the launch named it.
     pub(super) name: String,
     /// Pattern that recognised it.
@@ -153,6 +155,7 @@ impl Instance {
         Self {
             inside,
             uid: exec.uid,
+            derived: server.clone(),
             server,
             name,
             pattern,
@@ -174,6 +177,7 @@ impl Instance {
         Self {
             inside: former.inside,
             uid: former.uid,
+            derived: former.server.clone(),
             server: former.server,
             name: former.name,
             pattern: String::new(),

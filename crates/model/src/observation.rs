@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Digest, IpProtocol, PinKey};
+use super::{Digest, IpProtocol, PinKey, ServerId};
 
 /// Identity of a process that survives reuse of its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,8 +72,12 @@ pub struct Exec {
     /// True if the kernel compared the digest of the file that runs with the accepted ones, and did not stop the process
     /// therefore.
     pub verified: bool,
+    /// True if the file that runs is mcpmon itself: a wrapper, or one of its shims.
+    pub is_wrapper: bool,
     /// The server that a wrapper started as this process; proves that the process is a server, whatever its name.
     pub wrapped_as: Option<PinKey>,
+    /// The id that the wrapper which started this process was given for its server (`mcpmon wrap --server ID`).
+    pub wrapper_id: Option<ServerId>,
 }
 
 /// A program was not started, because the kernel refused it by its digest. The process goes on with the program that it

@@ -123,8 +123,19 @@ impl Site {
     /// the site, below `own`.
     #[must_use]
     pub fn wrap<A: AsRef<OsStr>>(&self, program: &Path, words: impl IntoIterator<Item = A>) -> Command {
+        self.wrap_with(program, &[], words)
+    }
+
+    /// Does the same as [`Self::wrap`], with options of the wrapper.
+    #[must_use]
+    pub fn wrap_with<A: AsRef<OsStr>>(
+        &self,
+        program: &Path,
+        options: &[&str],
+        words: impl IntoIterator<Item = A>,
+    ) -> Command {
         let mut command = self.wrapper(program);
-        command.arg("--").args(words);
+        command.args(options).arg("--").args(words);
         command
     }
 

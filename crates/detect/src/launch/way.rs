@@ -13,6 +13,10 @@ use super::{
 
 /// Most programs that one command is assumed to look up.
 const MAX_SEARCHED: usize = 16;
+/// The name of mcpmon's own program.
+const WRAPPER: &str = "mcpmon";
+/// The commands of mcpmon that start another program.
+const WRAPPER_VERBS: [&str; 2] = ["wrap", "run"];
 
 impl LaunchRules {
     /// Returns whether `name` is that of a program that starts servers and is no server.
@@ -55,6 +59,22 @@ impl LaunchRules {
         let filename = Some(filename).filter(|path| is_path && !path.starts_with("/dev/fd/"));
         let path = filename.or_else(|| Some(command.word(0)).filter(|word| word.contains('/')))?;
         Some(path.to_owned())
+    }
+
+    /// Returns whether a command runs `mcpmon wrap` or `mcpmon run`, directly or through shells and prefixes. The wrapper
+    /// is no process of the server that it starts.
+    pub fn leads_to_wrapper<S: AsRef<str>>(argv: &[S]) -> bool {
+        let mut pending = vec![Command::from_argv(argv)];
+        for _ in 0..MAX_SEARCHED {
+            let Some(command) = pending.pop() else { break };
+            if command.program() == WRAPPER {
+                return command.words.iter().skip(1).any(|word| WRAPPER_VERBS.contains(&word.as_ref()));
+            }
+            if let TargetStep::Runs(commands) | TargetStep::Shell(commands) = step(command) {
+                pending.extend(commands);
+            }
+        }
+        false
     }
 
     /// Returns the names of programs that the shells and prefixes of a command look up when it runs.
@@ -180,6 +200,22 @@ mod tests {
     fn a_line_of_a_shell_is_searched() {
         let found = LaunchRules::searched(&["sh", "-c", "cd / && exec uvx mcp-server-time"]);
         assert!(found.iter().any(|name| name == "uvx"), "{found:?}");
+    }
+
+    #[test_case("mcpmon wrap -- npx -y pkg" => true; "a wrapper")]
+    #[test_case("/opt/bin/mcpmon --config x wrap --server a -- npx -y pkg" => true; "with options")]
+    #[test_case("env A=b timeout 5 mcpmon wrap -- npx" => true; "behind prefixes")]
+    #[test_case("mcpmon run -- claude" => true; "a session")]
+    #[test_case("mcpmon events" => false; "another command")]
+    #[test_case("npx -y pkg mcpmon wrap" => false; "an argument")]
+    #[test_case("/opt/mcpmon-server wrap" => false; "another program")]
+    fn wrappers(line: &str) -> bool {
+        LaunchRules::leads_to_wrapper(&argv(line))
+    }
+
+    #[test]
+    fn a_wrapper_in_a_shell_line_is_found() {
+        assert!(LaunchRules::leads_to_wrapper(&["sh", "-c", "cd /srv && exec mcpmon wrap -- npx -y pkg"]));
     }
 
     #[test_case("npx" => true)]

@@ -22,8 +22,12 @@ impl Monitor {
         recognise_linked(&self.policy, &self.launches, argv, linked)
     }
 
-    /// Returns the server that an exec starts: by its arguments, or by the report of the wrapper that started it.
+    /// Returns the server that an exec starts: by its arguments, or by the report of the wrapper that started it. A
+    /// wrapper is no process of its server, so neither it nor a command that leads to it is a start.
     pub(super) fn launch_of(&self, exec: &Exec, chain: Option<&ScriptChain>) -> Option<Launch> {
+        if exec.is_wrapper || LaunchRules::leads_to_wrapper(&exec.argv) {
+            return None;
+        }
         let short = chain.map(|chain| chain.shortened(exec));
         let by_chain = short.and_then(|short| self.recognise(&short.argv, &short.linked));
         let by_wrapper = || {
@@ -32,6 +36,12 @@ impl Monitor {
         };
         let by_arguments = || self.recognise(&exec.argv, &exec.linked);
         by_chain.or_else(by_arguments).or_else(by_wrapper)
+    }
+
+    /// Returns the id of the server that an exec starts: the one that its wrapper was given, else `derived`.
+    fn server_id(exec: &Exec, derived: &ServerId) -> ServerId {
+        let claimed = exec.wrapped_as.as_ref().map(|key| &key.server);
+        claimed.or(exec.wrapper_id.as_ref()).unwrap_or(derived).clone()
     }
 
     /// Returns whether the words of a command make it a server, whatever its program is. A launcher waits for what it
@@ -65,7 +75,10 @@ impl Monitor {
             name,
         } = launch;
         let inside = self.inside(outer);
-        let instance = Instance::new(server.clone(), name, pattern, inside, exec);
+        let derived = server;
+        let server = Self::server_id(exec, &derived);
+        let mut instance = Instance::new(server.clone(), name, pattern, inside, exec);
+        instance.derived = derived;
         let Some(number) = self.instances.add(instance) else {
             return self.too_many(now, exec, &server);
         };
@@ -205,7 +218,8 @@ impl Monitor {
         let Some(instance) = self.instances.get(number) else {
             return false;
         };
-        if launch.server == instance.server {
+        let own = [&instance.server, &instance.derived];
+        if own.contains(&&launch.server) || launch.name == instance.name {
             return false;
         }
         match instance.serving().filter(|serving| !serving.is_shell()) {

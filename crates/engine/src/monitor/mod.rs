@@ -173,8 +173,12 @@ impl Monitor {
         let (Some(launch), Some(instance)) = (launch, self.instances.get_mut(number)) else {
             return false;
         };
-        let renamed = launch.server != instance.server;
-        instance.server = launch.server;
+        let renamed = launch.server != instance.derived;
+        // A name that its wrapper was given stays.
+        if instance.server == instance.derived {
+            instance.server = launch.server.clone();
+        }
+        instance.derived = launch.server;
         renamed
     }
 

@@ -1867,12 +1867,48 @@ fn a_wrapped_launcher_serves_once_it_has_become_what_serves() {
     assert_eq!(effects(&judgement), ["track 10 as 1/0", "hash 10"]);
 }
 
+/// Returns the ids of the running servers.
+fn running(world: &World) -> Vec<ServerId> {
+    world.monitor.running().map(|server| server.server).collect()
+}
+
 #[test]
-fn a_command_that_is_recognised_keeps_its_name_behind_a_wrapper() {
+fn a_recognised_server_has_the_id_that_its_wrapper_was_given() {
     let mut world = World::new(Policy::default());
     world.monitor.exec(Timestamp(0), &wrapped(10, "mcp-server-git"));
-    let running: Vec<_> = world.monitor.running().map(|server| server.server).collect();
-    assert_eq!(running, [id("mcp-server-git")]);
+    assert_eq!(running(&world), [id("notes")]);
+    let mut unjoined = wrapped(11, "npx -y @a/mcp-server-git");
+    (unjoined.wrapped_as, unjoined.wrapper_id) = (None, Some(id("named")));
+    world.monitor.exec(Timestamp(0), &unjoined);
+    assert_eq!(running(&world), [id("notes"), id("named")]);
+}
+
+#[test_case("mcpmon wrap --server notes -- npx -y mcp-server-git", false; "by its name")]
+#[test_case("sh -c 'exec_mcpmon_wrap_--_mcp-server-git'", false; "behind a shell")]
+#[test_case("npx -y mcp-server-git", true; "a shim, by its file")]
+fn a_wrapper_is_no_process_of_its_server(command: &str, is_wrapper: bool) {
+    let mut world = World::new(Policy::default());
+    let mut wrapper = wrapped(9, command);
+    wrapper.wrapped_as = None;
+    wrapper.is_wrapper = is_wrapper;
+    for word in &mut wrapper.argv {
+        *word = word.replace('_', " ").replace('\'', "");
+    }
+    let judgement = world.monitor.exec(Timestamp(0), &wrapper);
+    assert_eq!(effects(&judgement), [""; 0]);
+    assert_eq!(running(&world), []);
+    let judgement = world.monitor.exec(Timestamp(0), &wrapped(10, "mcp-server-git"));
+    assert_eq!(effects(&judgement), ["track 10 as 1/0", "starter 9", "hash 10"]);
+}
+
+/// What a wrapped server starts of its own package is no other server, though it is recognised by another name.
+#[test]
+fn a_worker_of_a_wrapped_server_is_no_other_server() {
+    let mut world = World::new(Policy::default());
+    world.monitor.exec(Timestamp(0), &wrapped(10, "mcp-server-git"));
+    world.hashed(FIRST, "v1");
+    world.exec(11, 10, "mcp-server-git --worker");
+    assert_eq!(running(&world), [id("notes")]);
 }
 
 #[test]

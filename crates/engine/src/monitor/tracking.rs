@@ -41,7 +41,8 @@ impl Monitor {
         let Some(instance) = self.instances.get(number) else {
             return [0; 2];
         };
-        let servers = instance.inside.iter().chain([&instance.server]);
+        let own = [&instance.server, &instance.derived];
+        let servers = instance.inside.iter().chain(own);
         all_of(servers.filter_map(|server| self.egress.get(server)).copied())
     }
 }

@@ -215,7 +215,9 @@ mod tests {
             killed: false,
             held: false,
             verified: false,
+            is_wrapper: false,
             wrapped_as: None,
+            wrapper_id: None,
         }
     }
 

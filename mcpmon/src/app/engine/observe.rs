@@ -104,7 +104,9 @@ impl Core {
             killed: record.flags & ExecRecord::FLAG_KILLED != 0,
             held: record.flags & ExecRecord::FLAG_HELD != 0,
             verified: record.flags & ExecRecord::FLAG_VERIFIED != 0,
+            is_wrapper: false,
             wrapped_as: None,
+            wrapper_id: None,
         };
         self.claim(&mut observed);
         let judgement = self.judge_exec(now, &observed);
@@ -140,9 +142,12 @@ impl Core {
         })
     }
 
-    /// Adds the wrapper's claim of a process that it started, and keeps the way to its files: what the wrapper held open,
-    /// or the path by which a program was executed that the kernel does not stop.
+    /// Adds what is known of wrappers: whether the process is one, the claim of the wrapper that started it, and the id
+    /// that this wrapper was given. Keeps the path to the process's files: what the wrapper held open, or the path by which
+    /// a program was executed that the kernel does not stop.
     fn claim(&mut self, exec: &mut Exec) {
+        exec.is_wrapper = self.wrappers.is_wrapper(exec.process, exec.file.size);
+        exec.wrapper_id = self.wrappers.given_id(exec.parent);
         let program = match self.wrappers.started_by(exec.parent) {
             Some((server, start)) => {
                 exec.wrapped_as = Some(server);
@@ -406,7 +411,9 @@ impl ProcProcess {
             killed: false,
             held: false,
             verified: false,
+            is_wrapper: false,
             wrapped_as: None,
+            wrapper_id: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, MutexGuard},
 };
 
-use mcpmon_model::{Denial, PinKey, ProcessId};
+use mcpmon_model::{Denial, PinKey, ProcessId, ServerId};
 use mcpmon_pins::{HeldProgram, PLACE_VARIABLES, Process};
 use tokio::sync::oneshot;
 
@@ -22,6 +22,8 @@ const MAX_NAMES: usize = 1024;
 const MAX_NAME_BYTES: usize = 256;
 /// Longest value of a variable with a place of files, bytes; longer ones are left out.
 const MAX_VALUE_BYTES: usize = 32 << 10;
+/// Most bytes of a wrapper's arguments that are read.
+const MAX_ARGUMENTS: u64 = 64 << 10;
 /// Most departed wrappers whose claimed starts are kept: each needs two descriptors.
 const MAX_HELD: usize = 64;
 
@@ -46,6 +48,15 @@ impl Wrappers {
         let mut here = known.filter(|known| known.starts_server);
         let known = here.find(|known| known.member.process == wrapper)?;
         Some((known.member.identity.clone(), known.start.take()))
+    }
+
+    /// Returns the id that a wrapper was given for its server in its arguments; `None` if the process is no wrapper, or was
+    /// given none.
+    pub(crate) fn given_id(&self, wrapper: ProcessId) -> Option<ServerId> {
+        if !self.0.own.is_run_by(wrapper) {
+            return None;
+        }
+        given_id(&host::arguments(wrapper.pid, MAX_ARGUMENTS))
     }
 
     /// Opens the program that a wrapper announces to start, and keeps it open.
@@ -125,9 +136,41 @@ impl Wrappers {
     }
 }
 
+/// Returns the value of `--server` in the arguments of `mcpmon wrap`, before the server's own command.
+fn given_id(arguments: &[String]) -> Option<ServerId> {
+    let mut words = arguments.iter().skip(1).take_while(|word| *word != "--");
+    words.find(|word| *word == "wrap")?;
+    while let Some(word) = words.next() {
+        let value = match word.strip_prefix("--server=") {
+            Some(value) => value,
+            None if word == "--server" => words.next()?,
+            None => continue,
+        };
+        return ServerId::new(value).ok();
+    }
+    None
+}
+
 /// Closes the claimed starts of the wrappers that left longest ago, if there are too many.
 pub(super) fn release_old(left: &mut MutexGuard<'_, VecDeque<LeftWrapper>>) {
     for left in left.iter_mut().rev().skip(MAX_HELD - 1) {
         left.wrapper.start = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("mcpmon wrap --server weather -- npx -y pkg" => Some("weather".to_owned()); "an option and its value")]
+    #[test_case("/opt/mcpmon --config x wrap --server=weather -- npx" => Some("weather".to_owned()); "in one word")]
+    #[test_case("mcpmon wrap -- tool --server other" => None; "an option of the server")]
+    #[test_case("mcpmon wrap --server -- npx" => None; "no value")]
+    #[test_case("mcpmon run --server weather -- claude" => None; "another command")]
+    fn ids_in_arguments(line: &str) -> Option<String> {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        given_id(&words).map(|id| id.to_string())
     }
 }

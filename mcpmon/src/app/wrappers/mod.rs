@@ -317,6 +317,12 @@ impl Wrappers {
         processes.iter().any(|process| self.0.own.is_run_by(*process))
     }
 
+    /// Returns whether a process runs this program. `size` is that of the file that it runs, 0 if unknown: a file of
+    /// another size is not opened.
+    pub(crate) fn is_wrapper(&self, process: ProcessId, size: u64) -> bool {
+        (size == 0 || size == self.0.own.size()) && self.0.own.is_run_by(process)
+    }
+
     /// Returns the sessions whose models had code run recently that can call tools.
     pub(crate) fn sessions_with_code(&self) -> Vec<CodeSession> {
         let sessions = self.0.sessions.with_code(clock::now());

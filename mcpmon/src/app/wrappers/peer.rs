@@ -69,6 +69,11 @@ impl OwnProgram {
         self
     }
 
+    /// Returns the size of the file, bytes.
+    pub(super) const fn size(&self) -> u64 {
+        self.file.size
+    }
+
     /// Returns whether `process` runs this program: the same file, or a copy of it that belongs to root. Reads a file
     /// of some megabytes if it was not compared before.
     pub(super) fn is_run_by(&self, process: ProcessId) -> bool {

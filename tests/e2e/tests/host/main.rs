@@ -8,6 +8,7 @@
 #![cfg(test)]
 
 mod access;
+mod answered;
 mod asked;
 mod bundle;
 mod claimed;
