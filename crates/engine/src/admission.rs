@@ -7,12 +7,18 @@ use mcpmon_policy::{Admission, Policy};
 /// Returns the admission of `server`. A server whose name looks like a denied one is denied; a server is never allowed
 /// because its name looks like an allowed one.
 pub fn admission(policy: &Policy, server: &ServerId) -> Admission {
-    let admission = policy.admits(server);
-    let is_plain = admission != Admission::Admitted || server.as_str().is_ascii();
-    match !is_plain && looks_denied(policy, server) {
-        true => Admission::Denied,
-        false => admission,
+    admission_named(policy, server, server)
+}
+
+/// Returns the admission of a server that its client calls `server`; `derived` is the id that follows from its program or
+/// its declaration.
+pub fn admission_named(policy: &Policy, server: &ServerId, derived: &ServerId) -> Admission {
+    let admission = policy.admits_named(server, derived);
+    let looks_denied = |id: &ServerId| !id.as_str().is_ascii() && looks_denied(policy, id);
+    if admission == Admission::Admitted && (looks_denied(server) || looks_denied(derived)) {
+        return Admission::Denied;
     }
+    admission
 }
 
 fn looks_denied(policy: &Policy, server: &ServerId) -> bool {

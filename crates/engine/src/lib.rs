@@ -33,7 +33,7 @@ mod traffic;
 mod ways;
 mod wording;
 
-pub use admission::admission;
+pub use admission::{admission, admission_named};
 pub use checked::CheckedProgram;
 pub use effect::{
     ConnectionCut, FileWatch, Judgement, KernelEffect, SharedOutcome, SharedQuestion, StoreEffect,

@@ -167,6 +167,17 @@ impl ServerPolicy {
         }
     }
 
+    /// Returns whether a server is refused that its client calls `server`; `derived` is the id that follows from its
+    /// program or its declaration. A refusal holds for either. Only `derived` permits, because a client can write any name.
+    pub fn denies_named(&self, server: &ServerId, derived: &ServerId) -> bool {
+        match self {
+            Self::None => false,
+            Self::Allowlist(allowed) => !is_listed(allowed, derived),
+            Self::Denylist(denied) => is_listed(denied, server) || is_listed(denied, derived),
+            Self::Both(both) => both.0.denies_named(server, derived) || both.1.denies_named(server, derived),
+        }
+    }
+
     /// Returns whether `server` is refused by its own name, and not because it is missing in a list of allowed ones.
     pub fn names_denied(&self, server: &ServerId) -> bool {
         match self {

@@ -80,8 +80,10 @@ impl Session {
             return Verdict::Allow;
         };
         let policy = self.policy();
-        let verdict = compare(
-            book.accepted(&self.guard.conversation().identity),
+        let identity = &self.guard.conversation().identity;
+        let verdict = book.compare(
+            identity,
+            book.accepted(identity),
             launch.files.clone(),
             policy.pinning,
             policy.mode,
@@ -249,8 +251,10 @@ impl Session {
             return Verdict::Allow;
         };
         let policy = self.policy();
-        let mut verdict = compare(
-            book.accepted(&self.guard.conversation().identity),
+        let identity = &self.guard.conversation().identity;
+        let mut verdict = book.compare(
+            identity,
+            book.accepted(identity),
             launch.files.clone(),
             policy.pinning,
             policy.mode,

@@ -381,10 +381,11 @@ impl Session {
         self.carry_out(&mut outcome);
     }
 
-    /// Returns whether the server may run at all, whatever its files are. Call it before the server is started.
-    pub fn admit(&mut self, now: Timestamp) -> Verdict {
+    /// Returns whether the server may run at all, whatever its files are. Call it before the server is started. `derived` is
+    /// the id that follows from its program or its declaration.
+    pub fn admit(&mut self, now: Timestamp, derived: &ServerId) -> Verdict {
         let mut outcome = JudgementOutcome::default();
-        let verdict = self.guard.admit(now, &mut outcome);
+        let verdict = self.guard.admit(now, derived, &mut outcome);
         self.carry_out(&mut outcome);
         verdict
     }

@@ -99,14 +99,14 @@ pub(super) fn load(connection: &Connection) -> rusqlite::Result<Vec<BinaryPin>> 
         .collect()
 }
 
-/// Returns the pins of one key, by set and part.
+/// Returns the pins of one package and user under every id of the server, by id, set and part.
 pub(super) fn of(connection: &Connection, key: &PinKey) -> rusqlite::Result<Vec<BinaryPin>> {
     connection
         .prepare(
             "SELECT server_id, name, uid, number, part, path, hash, manifest, pinned_at, pinned_by \
-             FROM binary_pins WHERE server_id = ?1 AND name = ?2 AND uid = ?3 ORDER BY number, part",
+             FROM binary_pins WHERE name = ?1 AND uid = ?2 ORDER BY server_id, number, part",
         )?
-        .query_map(params![key.server.as_str(), key.name, key.uid], read)?
+        .query_map(params![key.name, key.uid], read)?
         .collect()
 }
 

@@ -1,7 +1,7 @@
 //! The owner of a script or program, derived from its path: a package, a project directory, or the file itself.
 
 use super::{
-    command::basename,
+    command::{basename, program_name},
     package::{NameOrigin, PackageName},
 };
 use crate::tables::{self, WordList};
@@ -28,6 +28,8 @@ pub(super) struct FileName {
     pub(super) part: FilePart,
     /// Name of the file without its ending.
     pub(super) stem: String,
+    /// True if that ending is one of a script, and not of a program.
+    is_script: bool,
 }
 
 /// The part of its owner that a file is.
@@ -48,6 +50,7 @@ pub(super) enum FilePart {
 impl FileName {
     /// Reads `path`, relative to `directory` if that is known.
     pub(super) fn read(path: &str, directory: Option<&str>) -> Self {
+        let is_script = stem(basename(path)) != program_name(path);
         let stem = stem(basename(path)).to_owned();
         let joined = match directory {
             Some(directory) if !path.starts_with('/') => format!("{directory}/{path}"),
@@ -59,7 +62,19 @@ impl FileName {
             .collect();
         let directories = parts.split_last().map_or(&[][..], |(_, directories)| directories);
         let (owner, part) = owner(directories, &stem);
-        Self { owner, part, stem }
+        Self {
+            owner,
+            part,
+            stem,
+            is_script,
+        }
+    }
+}
+
+impl FileName {
+    /// Returns whether the file has the ending of a script: an interpreter runs it.
+    pub(super) fn is_script(&self) -> bool {
+        self.is_script
     }
 }
 

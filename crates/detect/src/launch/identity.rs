@@ -228,9 +228,8 @@ fn file_claims(path: &str, directory: Option<&str>) -> Vec<Claim> {
 
 fn program_claims(path: &str) -> Vec<Claim> {
     let file = FileName::read(path, None);
-    let is_script = file.stem != program_name(path);
-    if let (FilePart::Installed | FilePart::Cached, true) = (file.part, is_script) {
-        // The command of a package is a link to a script that an interpreter runs.
+    if file.is_script() {
+        // An interpreter runs it, and the server has the same names whether the command names the interpreter or not.
         return file_claims(path, None);
     }
     let own = by_name(PackageName::bare(program_name(path)), PatternKind::Package);

@@ -6,6 +6,7 @@ use super::{
     LaunchRules, Stage,
     command::{Command, unversioned},
     container,
+    file::FileName,
     interpreter::{self, is_shell, shell_step},
     loader, prefix, runner,
     target::{Subject, TargetStep, step},
@@ -61,6 +62,11 @@ impl LaunchRules {
         Some(path.to_owned())
     }
 
+    /// Returns whether a program is a script by the ending of its name, so that an interpreter runs it.
+    pub fn is_script(program: &str) -> bool {
+        FileName::read(program, None).is_script()
+    }
+
     /// Returns whether a command runs `mcpmon wrap` or `mcpmon run`, directly or through shells and prefixes. The wrapper
     /// is no process of the server that it starts.
     pub fn leads_to_wrapper<S: AsRef<str>>(argv: &[S]) -> bool {
@@ -68,7 +74,11 @@ impl LaunchRules {
         for _ in 0..MAX_SEARCHED {
             let Some(command) = pending.pop() else { break };
             if command.program() == WRAPPER {
-                return command.words.iter().skip(1).any(|word| WRAPPER_VERBS.contains(&word.as_ref()));
+                return command
+                    .words
+                    .iter()
+                    .skip(1)
+                    .any(|word| WRAPPER_VERBS.contains(&word.as_ref()));
             }
             if let TargetStep::Runs(commands) | TargetStep::Shell(commands) = step(command) {
                 pending.extend(commands);
@@ -215,7 +225,11 @@ mod tests {
 
     #[test]
     fn a_wrapper_in_a_shell_line_is_found() {
-        assert!(LaunchRules::leads_to_wrapper(&["sh", "-c", "cd /srv && exec mcpmon wrap -- npx -y pkg"]));
+        assert!(LaunchRules::leads_to_wrapper(&[
+            "sh",
+            "-c",
+            "cd /srv && exec mcpmon wrap -- npx -y pkg"
+        ]));
     }
 
     #[test_case("npx" => true)]

@@ -78,9 +78,9 @@ impl Monitor {
         let derived = server;
         let server = Self::server_id(exec, &derived);
         let mut instance = Instance::new(server.clone(), name, pattern, inside, exec);
-        instance.derived = derived;
+        instance.derived = derived.clone();
         let Some(number) = self.instances.add(instance) else {
-            return self.too_many(now, exec, &server);
+            return self.too_many(now, exec, &server, &derived);
         };
         self.instances.join(number, exec.process);
         self.track_members(number, &mut judgement);
@@ -117,9 +117,9 @@ impl Monitor {
 
     /// Judges a launch that is not followed, because its user has too many: every egress list still applies to it, and
     /// it is killed if the policy could refuse its start.
-    pub(super) fn too_many(&self, now: Timestamp, exec: &Exec, server: &ServerId) -> Judgement {
+    fn too_many(&self, now: Timestamp, exec: &Exec, server: &ServerId, derived: &ServerId) -> Judgement {
         let mut judgement = Judgement::default();
-        let refused = self.policy.server_policy.denies(server) || self.may_block_starts();
+        let refused = self.policy.server_policy.denies_named(server, derived) || self.may_block_starts();
         let mut event = tell::too_many(now, server, exec, MAX_INSTANCES);
         if refused && self.policy.mode == Mode::Enforce {
             event.action = Action::Block;
@@ -269,7 +269,8 @@ impl Monitor {
         // What the kernel compared needs no stop, if there is nothing else to compare.
         let is_direct = launcher.as_ref().is_some_and(Vec::is_empty);
         let is_compared = serving.verified && is_direct && self.pins.is_program_alone(&key);
-        let must_match = self.pins.contains(&key) || !self.policy.pinning.auto_trust_first;
+        let is_known = self.pins.contains(&key) || self.pins.under_other_ids(&key).next().is_some();
+        let must_match = is_known || !self.policy.pinning.auto_trust_first;
         serving.held = can_block && must_match && !is_compared;
         if serving.held {
             judgement.kernel_effects.push(KernelEffect::Hold {

@@ -47,7 +47,6 @@ use super::{
     loaders,
     pins::{
         AcceptanceGround, AddedSet, NewPins, PinBook, PinVerdict, PinnedFile, Pins, PinsFull, ServerFiles,
-        compare,
     },
     recognise::launch_rules,
     refused,
@@ -448,7 +447,8 @@ impl Monitor {
         if instance.pinned.as_ref() == Some(&key) {
             accepted = accepted.for_first_launch();
         }
-        let mut verdict = compare(accepted, files.clone(), self.policy.pinning, self.policy.mode);
+        let (pinning, mode) = (self.policy.pinning, self.policy.mode);
+        let mut verdict = self.pins.compare(&key, accepted, files.clone(), pinning, mode);
         let ended_unseen = ended.is_some() && verdict.state == PinState::Unknown;
         if verdict.action == Action::Block && (self.policy.exec.gate == Gate::Off || ended_unseen) {
             verdict.action = Action::Audit;
@@ -559,10 +559,11 @@ impl Monitor {
         let Some(instance) = self.instances.get(number) else {
             return;
         };
-        if !self.policy.server_policy.denies(&instance.server) {
+        let (server, derived) = (&instance.server, &instance.derived);
+        if !self.policy.server_policy.denies_named(server, derived) {
             return;
         }
-        let Some(denial) = Admission::Denied.denial(&instance.server) else {
+        let Some(denial) = Admission::Denied.denial_named(server, derived) else {
             return;
         };
         let mut event = tell::denied_by_policy(now, instance);

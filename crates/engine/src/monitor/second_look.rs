@@ -10,7 +10,7 @@ use super::Monitor;
 use crate::{
     effect::{FileWatch, Judgement, KernelEffect},
     instances::{Phase, SecondLook, ServingProcess},
-    pins::{Part, ServerFiles, compare},
+    pins::{Part, ServerFiles},
     tell,
 };
 
@@ -131,7 +131,8 @@ impl Monitor {
         serving.held = false;
         let key = instance.pin_key(&serving);
         let accepted = self.pins.accepted(&key);
-        let mut verdict = compare(accepted, files.clone(), self.policy.pinning, self.policy.mode);
+        let (pinning, mode) = (self.policy.pinning, self.policy.mode);
+        let mut verdict = self.pins.compare(&key, accepted, files.clone(), pinning, mode);
         let lost_sight = verdict.state == PinState::Unknown && is_unreadable(&files);
         if verdict.state != PinState::Mismatch && !lost_sight {
             look.attempt = 0;

@@ -89,6 +89,15 @@ impl PinBook {
         self.0.contains_key(key)
     }
 
+    /// Returns the sets that are accepted for the same package and user under other ids of the server.
+    pub fn under_other_ids(&self, key: &PinKey) -> impl Iterator<Item = &Pins> {
+        let is_same = move |other: &PinKey| {
+            (&other.name, other.uid) == (&key.name, key.uid) && other.server != key.server
+        };
+        let of_package = self.0.iter().filter(move |(other, _)| is_same(other));
+        of_package.flat_map(|(_, sets)| sets.values())
+    }
+
     /// Returns whether something is accepted for `key`, and that is a program without anything beside it.
     pub(crate) fn is_program_alone(&self, key: &PinKey) -> bool {
         let is_alone =

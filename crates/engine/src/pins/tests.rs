@@ -522,3 +522,64 @@ fn a_launcher_that_is_not_pinned_is_named() {
         "{reason}"
     );
 }
+
+/// A client can call a server by any name, so files that changed under one id are no first use under another.
+#[test_case("one", "/srv" => (PinState::Pinned, Action::Allow); "the same files")]
+#[test_case("two", "/srv" => (PinState::Mismatch, Action::Block); "changed files")]
+#[test_case("two", "/home" => (PinState::Pinned, Action::Allow); "another server elsewhere")]
+fn files_that_are_pinned_under_another_id(content: &str, place: &str) -> (PinState, Action) {
+    let key = |server: &str| PinKey {
+        server: ServerId::new(server).expect("an id"),
+        name: "@a/notes".to_owned(),
+        uid: 1000,
+    };
+    let mut pinned = pins();
+    pinned.script = pinned.script.map(|script| PinnedFile {
+        path: PathBuf::from(place).join("main"),
+        ..script
+    });
+    let mut book = PinBook::default();
+    book.add(key("notes"), pinned);
+    let other = key("other");
+    let accepted = book.accepted(&other);
+    let actual = ServerFiles {
+        package: Some(Part::Hashed(package(content))),
+        ..files()
+    };
+    let verdict = book.compare(
+        &other,
+        accepted,
+        actual,
+        policy(OnChange::Block, true),
+        Mode::Enforce,
+    );
+    (verdict.state, verdict.action)
+}
+
+#[test]
+fn another_interpreter_or_launcher_under_another_id_is_no_change() {
+    let key = |server: &str| PinKey {
+        server: ServerId::new(server).expect("an id"),
+        name: "@a/notes".to_owned(),
+        uid: 1000,
+    };
+    let mut book = PinBook::default();
+    book.add(
+        key("notes"),
+        Pins {
+            executable: file("python3.11"),
+            launcher: Some(file("uvx")),
+            ..pins()
+        },
+    );
+    let other = key("other");
+    let accepted = book.accepted(&other);
+    let verdict = book.compare(
+        &other,
+        accepted,
+        files(),
+        policy(OnChange::Block, true),
+        Mode::Enforce,
+    );
+    assert_eq!((verdict.state, verdict.action), (PinState::Pinned, Action::Allow));
+}

@@ -306,7 +306,8 @@ fn a_server_that_is_denied_may_not_run() {
     policy.server_policy = ServerPolicy::Allowlist(Vec::new());
     let talk = Talk::new(policy);
     let mut outcome = JudgementOutcome::default();
-    let Verdict::Block(denial) = talk.guard.admit(NOW, &mut outcome) else {
+    let server = talk.guard.conversation().identity.server.clone();
+    let Verdict::Block(denial) = talk.guard.admit(NOW, &server, &mut outcome) else {
         panic!("it is on no list");
     };
     assert_eq!(denial.event, Some(ID));

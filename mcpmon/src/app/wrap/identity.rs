@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use mcpmon_detect::launch::{LaunchRules, Stage};
-use mcpmon_engine::recognise_linked;
+use mcpmon_engine::{launch_rules, recognise_linked};
 use mcpmon_model::{PinKey, ServerId};
 use mcpmon_policy::Policy;
+
+use super::{DestinationError, WrapOptions, linked_words};
 
 /// Name of a server whose command has no usable name.
 const NAMELESS: &str = "server";
@@ -34,12 +36,29 @@ pub(super) fn of(
     }
 }
 
+/// Returns the id that follows from a server's program, its address or its declaration under this policy, whatever its
+/// client calls it.
+pub(super) fn derived(policy: &Policy, options: &WrapOptions) -> Result<ServerId, DestinationError> {
+    if let Some(remote) = &options.remote {
+        return Ok(remote.destination(policy)?.id);
+    }
+    let argv = command(options);
+    Ok(of(policy, &launch_rules(policy), None, &argv, &linked_words(&argv)).server)
+}
+
+/// Returns the words of the server's command.
+pub(super) fn command(options: &WrapOptions) -> Vec<String> {
+    let words = std::iter::once(&options.program).chain(&options.arguments);
+    words.map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 /// Names a server that is not recognised after what runs: its script or module, or else its program.
 fn unknown(argv: &[String]) -> (ServerId, String) {
     let program = || argv.first().cloned().unwrap_or_default();
     match LaunchRules::stage_of_named(argv) {
         Stage::Script { path } | Stage::Shell { script: Some(path) } => (id(&script_name(&path)), path),
         Stage::Module { name } => (id(&name), name),
+        Stage::Program if LaunchRules::is_script(&program()) => (id(&script_name(&program())), program()),
         Stage::Launcher
         | Stage::Shell { script: None }
         | Stage::Program
@@ -76,6 +95,9 @@ mod tests {
     #[test_case(None, &["npx", "-y", "@modelcontextprotocol/server-memory"] => ("server-memory".to_owned(), "@modelcontextprotocol/server-memory".to_owned()); "derived")]
     #[test_case(Some("mine"), &["npx", "-y", "@modelcontextprotocol/server-memory"] => ("mine".to_owned(), "@modelcontextprotocol/server-memory".to_owned()); "given")]
     #[test_case(None, &["/opt/tool", "serve"] => ("tool".to_owned(), "/opt/tool".to_owned()); "by its program")]
+    #[test_case(None, &["/srv/notes.py"] => ("notes".to_owned(), "/srv/notes.py".to_owned()); "by its script, executed")]
+    #[test_case(None, &["/srv/mcp-server-notes.py", "x"] => ("mcp-server-notes".to_owned(), "mcp-server-notes".to_owned()); "by its script, executed and recognised")]
+    #[test_case(None, &["python3", "/srv/mcp-server-notes.py"] => ("mcp-server-notes".to_owned(), "mcp-server-notes".to_owned()); "by its script, recognised")]
     #[test_case(None, &["python3", "-u", "/srv/notes.py"] => ("notes".to_owned(), "/srv/notes.py".to_owned()); "by its script")]
     #[test_case(None, &["python3", "/srv/b/notes.py"] => ("notes".to_owned(), "/srv/b/notes.py".to_owned()); "another script of that name")]
     #[test_case(None, &["node", "/srv/notes/index.js"] => ("notes".to_owned(), "/srv/notes/index.js".to_owned()); "by its script's directory")]

@@ -37,11 +37,12 @@ pub(super) struct IsolationPolicy<'a> {
 }
 
 impl<'a> IsolationPolicy<'a> {
-    /// Takes the requirements for `server` from the policy. It `is_alone` if no daemon enforces its egress list.
-    pub(super) fn new(policy: &'a Policy, server: &'a ServerId, is_alone: bool) -> Self {
+    /// Takes the requirements for `server` from the policy; `derived` is the id that follows from its program. It
+    /// `is_alone` if no daemon enforces its egress list.
+    pub(super) fn new(policy: &'a Policy, server: &'a ServerId, derived: &ServerId, is_alone: bool) -> Self {
         Self {
             server,
-            declared: policy.servers.iter().find(|declared| declared.id == *server),
+            declared: policy.declaration(server, derived),
             fail_closed: policy.fail_closed,
             is_alone,
         }
@@ -274,7 +275,7 @@ mod tests {
             mode: SandboxMode::Strict,
             ..SandboxPolicy::default()
         };
-        IsolationPolicy::new(&policy, &server, true).isolate(&program, &sandbox, draft)
+        IsolationPolicy::new(&policy, &server, &server, true).isolate(&program, &sandbox, draft)
     }
 
     #[test_case(false; "recorded")]

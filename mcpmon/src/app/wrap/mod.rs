@@ -290,14 +290,15 @@ fn start(
         server: server.clone(),
         denial,
     };
-    allowed(judge.admit(clock::now())).map_err(refused)?;
+    let derived = identity::derived(judge.policy(), options)?;
+    allowed(judge.admit(clock::now(), &derived)).map_err(refused)?;
     if let Some(remote) = &options.remote {
         return stand_in(options, remote, judge, process);
     }
-    let mut environment = passed_environment(judge.policy(), &server);
+    let mut environment = passed_environment(judge.policy(), &server, &derived);
     let search_path = sandbox::variable(&environment, "PATH");
     let program = OpenProgram::resolve(&options.program, &options.arguments, search_path)?;
-    let (isolation, temporary) = match isolated(options, judge, &server, &program, &mut environment) {
+    let (isolation, temporary) = match isolated(options, judge, &derived, &program, &mut environment) {
         Ok(isolated) => isolated,
         Err(denial) => {
             let denial = judge.refuse(clock::now(), denial);
@@ -370,12 +371,12 @@ fn start(
 fn isolated(
     options: &WrapOptions,
     judge: &Session,
-    server: &ServerId,
+    derived: &ServerId,
     program: &OpenProgram,
     environment: &mut Vec<(OsString, OsString)>,
 ) -> Result<(Isolation, Option<TemporaryDirectory>), Denial> {
     let policy = judge.policy();
-    let isolation = IsolationPolicy::new(policy, server, judge.is_without_daemon());
+    let isolation = IsolationPolicy::new(policy, judge.server(), derived, judge.is_without_daemon());
     let (sandbox, egress) = (isolation.sandbox(options.sandbox), isolation.unenforced_egress());
     let temporary = TemporaryDirectory::for_mode(sandbox.mode);
     let draft = match sandbox.is_open() && egress.is_none() {
@@ -464,11 +465,7 @@ fn own_policy(options: &WrapOptions) -> (Option<mcpmon_config::LoadedConfigurati
 fn judged(options: &WrapOptions, ancestors: &[Ancestor]) -> Result<mcpmon_session::Options, WrapError> {
     let (loaded, policy) = own_policy(options);
     let policy = &policy;
-    let argv: Vec<String> = [&options.program]
-        .into_iter()
-        .chain(&options.arguments)
-        .map(|text| text.to_string_lossy().into_owned())
-        .collect();
+    let argv = identity::command(options);
     let name = session_name();
     let session = session(ancestors, name.as_deref(), &host::boot());
     let session_id = session.as_ref().map(|session| session.id.clone());
@@ -502,8 +499,8 @@ fn linked_words(argv: &[String]) -> Vec<String> {
 }
 
 /// Returns this process's environment without the variables that the server may not have.
-fn passed_environment(policy: &Policy, server: &ServerId) -> Vec<(OsString, OsString)> {
-    let declared = policy.servers.iter().find(|declared| declared.id == *server);
+fn passed_environment(policy: &Policy, server: &ServerId, derived: &ServerId) -> Vec<(OsString, OsString)> {
+    let declared = policy.declaration(server, derived);
     let rules = declared.map(EnvironmentRules::of).unwrap_or_default();
     let passes = |name: &OsStr| match rules.judge(&name.to_string_lossy()) {
         VariableVerdict::Pass => true,

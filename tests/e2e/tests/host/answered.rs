@@ -75,7 +75,9 @@ impl Server {
         let words: Vec<OsString> = match command {
             Command::Npx => vec!["npx".into(), "--no-install".into(), npm.name.clone().into()],
             Command::Bin => vec![bin.into()],
-            Command::Script | Command::Interpreter | Command::Node => vec!["node".into(), npm.script().into()],
+            Command::Script | Command::Interpreter | Command::Node => {
+                vec!["node".into(), npm.script().into()]
+            }
         };
         Ok(Self {
             words,
@@ -125,7 +127,11 @@ fn a_changed_server_is_refused_under_its_id_and_its_client_is_answered(
     };
     let daemon = Daemon::start(&host, &policy(""))?;
     let server = Server::make(command, &daemon.site.path(""))?;
-    let id = if options.is_empty() { server.derived.as_str() } else { "notes" };
+    let id = if options.is_empty() {
+        server.derived.as_str()
+    } else {
+        "notes"
+    };
 
     let mut first = server.start(&daemon, options)?;
     first.send(INITIALIZE)?;
@@ -142,6 +148,9 @@ fn a_changed_server_is_refused_under_its_id_and_its_client_is_answered(
     let mut refused = server.start(&daemon, options)?;
     assert_answered(&mut refused, id, "mcp.version_pinning")?;
     daemon.event_of("mcp_server_denied", id)?;
+    // Another name for the same files is no first use.
+    let mut renamed = server.start(&daemon, &["--server", "renamed"])?;
+    assert_answered(&mut renamed, "renamed", "mcp.version_pinning")?;
     let run = daemon.site.ask(&["pins", "trust", "--server", id])?;
     assert_eq!(run.code, Some(0), "{run:?}");
     let mut trusted = server.start(&daemon, options)?;
@@ -158,11 +167,38 @@ fn a_server_that_the_policy_denies_is_answered() -> Result<()> {
         return Ok(());
     };
     let own = std::process::id();
-    let denies = format!("  server_policy: denylist\n  denied_servers: [{{id: \"mcp-server-e2e{own}x*\"}}]\n");
+    let denies =
+        format!("  server_policy: denylist\n  denied_servers: [{{id: \"mcp-server-e2e{own}x*\"}}]\n");
     let daemon = Daemon::start(&host, &policy(&denies))?;
     let server = Server::make(Command::Script, &daemon.site.path(""))?;
     let mut refused = server.start(&daemon, &[])?;
     assert_answered(&mut refused, &server.derived, "mcp.server_policy")?;
     let mut renamed = server.start(&daemon, &["--server", "notes"])?;
     assert_answered(&mut renamed, "notes", "mcp.server_policy")
+}
+
+/// A name that a client gives permits nothing: a list permits the program, or a declared server by its command.
+#[test]
+fn an_allowed_name_before_another_program_permits_nothing() -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let site = mcpmon_e2e::site::Site::new("version: 1\n")?;
+    let declared = Server::make(Command::Interpreter, &site.path("declared"))?;
+    let other = Server::make(Command::Interpreter, &site.path("other"))?;
+    let script = declared.file.display();
+    site.write_policy(&policy(&format!(
+        "  server_policy: allowlist\n  allowed_servers: [{{id: notes}}]\n  servers: [{{id: notes, command: python3, args: [\"{script}\"]}}]\n"
+    )))?;
+    let daemon = Daemon::start_at(&host, site)?;
+    for options in [&[][..], &["--server", "notes"], &["--server", "renamed"]] {
+        let mut allowed = declared.start(&daemon, options)?;
+        allowed.send(INITIALIZE)?;
+        let line = allowed.line()?;
+        assert!(line.contains("serverInfo"), "{options:?}: {line}");
+        let (code, _, errors) = allowed.finish()?;
+        assert_eq!(code, 0, "{errors}");
+    }
+    let mut refused = other.start(&daemon, &["--server", "notes"])?;
+    assert_answered(&mut refused, "notes", "mcp.server_policy")
 }
