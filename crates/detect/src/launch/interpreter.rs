@@ -9,7 +9,14 @@ use super::{
     options::{End, ValueOptions, parse},
     target::{Subject, TargetStep, is_launcher},
 };
-use crate::tables;
+use crate::tables::{self, WordList};
+
+/// npm packages whose scripts start other programs.
+static NPM_PACKAGES: WordList = tables::LAUNCH.list("interpreter", "npm_packages");
+/// The commands of these packages.
+static NPM_COMMANDS: WordList = tables::LAUNCH.list("interpreter", "npm_commands");
+/// Python modules that start other programs.
+static PYTHON_MODULES: WordList = tables::LAUNCH.list("interpreter", "python_modules");
 
 /// A program that runs a file or a module in its own process.
 #[derive(Debug, Deserialize)]
@@ -57,7 +64,7 @@ impl Interpreter {
                 TargetStep::idle(command)
             }
             // `python -m pipx run x`
-            End::Module { name, rest } if is_launcher(&name) => {
+            End::Module { name, rest } if PYTHON_MODULES.contains(&&*name) => {
                 TargetStep::Runs(vec![command.rest(rest - 1, None).renamed(&name)])
             }
             End::Module { name, rest } => {
@@ -118,23 +125,36 @@ impl Interpreter {
 }
 
 /// Returns the launcher whose script `path` is: `/usr/bin/npx`, `…/npm/bin/npx-cli.js`,
-/// `…/node_modules/tsx/dist/cli.mjs`.
+/// `…/node_modules/tsx/dist/cli.mjs`. Below `node_modules` only the packages of launchers have such scripts: any package
+/// can call a file `npx.js`, and would not be pinned.
 fn launcher_script(path: &str) -> Option<&str> {
     let file = program_name(path);
-    let modules = path.rsplit_once("/node_modules/").map(|(_, inside)| inside);
-    let Some(stem) = [".js", ".mjs", ".cjs"]
-        .iter()
-        .find_map(|ending| file.strip_suffix(ending))
-    else {
-        // The command `mcp` of a Python environment is that of the SDK; that of an npm package is a server.
-        let known = path.contains('/') && is_launcher(file) && !(file == "mcp" && modules.is_some());
-        return known.then_some(file);
+    let Some((_, inside)) = path.rsplit_once("/node_modules/") else {
+        let is_command = path.contains('/') && is_launcher(file) && script_stem(file).is_none();
+        return is_command.then_some(file);
     };
-    // A user's script that happens to be called `script.js` is no launcher.
-    let package = modules?.split('/').next()?;
-    [stem.strip_suffix("-cli").unwrap_or(stem), package]
-        .into_iter()
-        .find(|name| is_launcher(name))
+    if inside.strip_prefix(".bin/") == Some(file) {
+        return NPM_COMMANDS.contains(&file).then_some(file);
+    }
+    let package = package_directory(inside);
+    let stem = script_stem(file).unwrap_or(file);
+    let stem = stem.strip_suffix("-cli").unwrap_or(stem);
+    let mut names = [stem, package.rsplit('/').next()?].into_iter();
+    let name = names.find(|name| is_launcher(name))?;
+    NPM_PACKAGES.contains(&package).then_some(name)
+}
+
+/// Returns `index` for `index.js`; `None` for a file of another kind.
+fn script_stem(file: &str) -> Option<&str> {
+    let endings = [".js", ".mjs", ".cjs"];
+    endings.iter().find_map(|ending| file.strip_suffix(ending))
+}
+
+/// Returns the package of a path below `node_modules`, with its scope.
+fn package_directory(inside: &str) -> &str {
+    let mut ends = inside.match_indices('/');
+    let end = if inside.starts_with('@') { ends.nth(1) } else { ends.next() };
+    end.map_or(inside, |(at, _)| &inside[..at])
 }
 
 /// Returns the command a shell runs: the commands of a line, or a script.

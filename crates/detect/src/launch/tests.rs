@@ -196,6 +196,8 @@ const SERVERS: &[(&str, &str)] = &[
         "node /home/u/x/node_modules/tsx/dist/cli.mjs src/weather-mcp-server.ts",
         "weather-mcp-server",
     ),
+    ("node /p/node_modules/@eslint/mcp/src/mcp-cli.js", "eslint-mcp"),
+    ("node /p/node_modules/weather-mcp/npx.js", "weather-mcp"),
     ("npx -y tsx@4 /srv/weather-mcp/src/index.ts", "weather-mcp"),
     (
         "ts-node -P tsconfig.json /srv/weather-mcp/server.ts",
@@ -725,6 +727,16 @@ fn a_shell_that_is_named_as_a_whole(line: &str, custom: &str) -> Option<Stage> {
 #[test_case("sudo docker run mcp/fetch" => Stage::Launcher)]
 #[test_case("go run ./cmd/x" => Stage::Launcher)]
 #[test_case("node /usr/bin/npx -y tavily-mcp" => Stage::Launcher; "script of a launcher")]
+#[test_case("node /p/node_modules/npm/bin/npx-cli.js -y tavily-mcp" => Stage::Launcher; "script of the package of a launcher")]
+#[test_case("node /p/node_modules/.bin/npx -y tavily-mcp" => Stage::Launcher; "command of the package of a launcher")]
+#[test_case("node /p/node_modules/corepack/dist/pnpm.js dlx tavily-mcp" => Stage::Launcher; "a launcher in the package of another")]
+#[test_case("node /p/node_modules/@eslint/mcp/src/mcp-cli.js" => Stage::Script { path: "/p/node_modules/@eslint/mcp/src/mcp-cli.js".into() }; "a script called like the sdk")]
+#[test_case("node /p/node_modules/foo-mcp/npx.js" => Stage::Script { path: "/p/node_modules/foo-mcp/npx.js".into() }; "a script called like a launcher")]
+#[test_case("node /p/node_modules/foo-mcp/bin/npx" => Stage::Script { path: "/p/node_modules/foo-mcp/bin/npx".into() }; "a file called like a launcher")]
+#[test_case("node /p/node_modules/npm/node_modules/foo/npx-cli.js" => Stage::Script { path: "/p/node_modules/npm/node_modules/foo/npx-cli.js".into() }; "a script in a dependency of a launcher")]
+#[test_case("node /p/node_modules/time/index.js" => Stage::Script { path: "/p/node_modules/time/index.js".into() }; "a package called like a system program")]
+#[test_case("node /p/node_modules/.bin/docker" => Stage::Script { path: "/p/node_modules/.bin/docker".into() }; "a command called like a system program")]
+#[test_case("python -m script" => Stage::Module { name: "script".into() }; "a module called like a system program")]
 #[test_case("node --inspect dist/index.js" => Stage::Script { path: "dist/index.js".into() })]
 #[test_case("/v/bin/python /v/bin/mcp run server.py:app" => Stage::Launcher; "the sdk before it serves")]
 #[test_case("mcp run server.py:app" => Stage::Script { path: "server.py".into() })]
