@@ -154,8 +154,9 @@ pub enum KernelEffect {
         instance: InstanceId,
         /// The serving process.
         process: ProcessId,
-        /// Files that were executed before it, as they were named; `None` if a part of the sequence was forgotten.
-        launcher: Option<Vec<String>>,
+        /// Files that were executed before it, as they were named, by process; `None` if a part of the sequence was
+        /// forgotten.
+        launcher: Option<Vec<Vec<String>>>,
         /// Its real user id; hashing alternates between users.
         uid: u32,
         /// Number of this order; it distinguishes this program of the process from one that it executes later.

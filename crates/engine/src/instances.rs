@@ -52,8 +52,8 @@ pub(super) struct Instance {
 pub(super) struct SecondLook {
     /// The process that was compared.
     pub(super) process: ProcessId,
-    /// Files that were executed before it; `None` if they are not known.
-    pub(super) launcher: Option<Vec<String>>,
+    /// Files that were executed before it, by process; `None` if they are not known.
+    pub(super) launcher: Option<Vec<Vec<String>>>,
     /// The time at which it was released.
     pub(super) let_go: Option<Timestamp>,
     /// Number of comparisons ordered since then.

@@ -70,7 +70,9 @@ pub(super) fn started(
         process.exe = executable.map(|file| file.path.clone());
     }
     event.action = verdict.action;
-    if !verdict.unhashed.is_empty() {
+    if verdict.ended {
+        event.reason = verdict.reason(&instance.server);
+    } else if !verdict.unhashed.is_empty() {
         let parts: Vec<String> = verdict
             .unhashed
             .iter()

@@ -128,8 +128,8 @@ impl ExecPaths {
         self.of.get(&process).is_some_and(|way| !way.has_ended)
     }
 
-    /// Returns the files that the first process of a launch executed before `serving` served. If that process serves
-    /// itself, the file that serves is not among them.
+    /// Returns the files that each process of a launch executed before `serving` served, those of the first process
+    /// first; a process without such files is left out. The file that serves is not among them.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl ExecPaths {
         launcher: ProcessId,
         serving: ProcessId,
         stage: &Stage,
-    ) -> Result<Vec<String>, WayForgotten> {
+    ) -> Result<Vec<Vec<String>>, WayForgotten> {
         let mut line = Vec::new();
         let mut process = Some(serving);
         while let Some(next) = process.filter(|_| line.len() < MAX_DEPTH) {
@@ -150,23 +150,25 @@ impl ExecPaths {
             }
             process = way.map(|way| way.parent).filter(|_| next != launcher);
         }
-        let first = line.iter().rev().find_map(|process| {
-            Some((process, self.of.get(process)?)).filter(|(_, way)| !way.files.is_empty())
-        });
-        let Some((process, way)) = first else {
-            return Ok(Vec::new());
-        };
-        let mut files = way.files.clone();
-        if *process == serving {
-            match stage {
-                Stage::Script { path } | Stage::Shell { script: Some(path) } => {
-                    files.retain(|file| file.given != *path)
+        let files = line.iter().rev().filter_map(|process| {
+            let way = self.of.get(process)?;
+            let mut files: Vec<&ExecutedFile> = way.files.iter().collect();
+            if *process == serving {
+                match stage {
+                    Stage::Script { path } | Stage::Shell { script: Some(path) } => {
+                        files.retain(|file| file.given != *path)
+                    }
+                    Stage::Program | Stage::Container { .. } => drop(files.pop()),
+                    Stage::Module { .. }
+                    | Stage::Launcher
+                    | Stage::Shell { script: None }
+                    | Stage::Inline => {}
                 }
-                Stage::Program | Stage::Container { .. } => drop(files.pop()),
-                Stage::Module { .. } | Stage::Launcher | Stage::Shell { script: None } | Stage::Inline => {}
             }
-        }
-        Ok(files.into_iter().map(|file| file.path).collect())
+            let paths = files.into_iter().map(|file| file.path.clone());
+            Some(paths.collect()).filter(|paths: &Vec<String>| !paths.is_empty())
+        });
+        Ok(files.collect())
     }
 
     fn entry(&mut self, process: ProcessId, parent: ProcessId) -> &mut ExecPath {
@@ -267,6 +269,19 @@ mod tests {
     const RELATIVE_SERVER: Execs = &[(4, 1, "/usr/bin/python3", "python3 server.py")];
     const RELATIVE_PROGRAM: Execs = &[(4, 1, "./server", "./server")];
 
+    const SHIM: Execs = &[
+        (2, 1, "/run/mcpmon-shims-7-0/npx", "npx -y pkg"),
+        (
+            2,
+            1,
+            "/usr/bin/mcpmon",
+            "mcpmon wrap --server pkg -- /usr/bin/npx -y pkg",
+        ),
+        (3, 2, "/dev/fd/7", "node /usr/bin/npx -y pkg"),
+        (4, 3, "/cache/.bin/pkg", "node /cache/.bin/pkg"),
+    ];
+
+    #[test_case(SHIM => "/run/mcpmon-shims-7-0/npx; /usr/bin/npx"; "a shim and what it wraps")]
     #[test_case(NPX => "/usr/bin/npx"; "npx")]
     #[test_case(RELATIVE_NPX => "/work/./node_modules/.bin/npx"; "npx of the working directory")]
     #[test_case(RELATIVE_UVX => "/work/../bin/uvx"; "uvx beside the working directory")]
@@ -295,9 +310,13 @@ mod tests {
                 None,
             );
         }
-        ways.before(process(execs[0].0), process(4), &stage)
-            .expect("nothing was forgotten")
-            .join(" ")
+        let files = ways.before(process(execs[0].0), process(4), &stage);
+        let files = files.expect("nothing was forgotten");
+        files
+            .iter()
+            .map(|files| files.join(" "))
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     #[test]
@@ -316,7 +335,7 @@ mod tests {
             ways.before(process(4), process(4), &Stage::Program)
         };
         assert_eq!(exec("/opt/server"), Ok(vec![]));
-        assert_eq!(exec("/opt/other"), Ok(vec!["/opt/server".to_owned()]));
+        assert_eq!(exec("/opt/other"), Ok(vec![vec!["/opt/server".to_owned()]]));
     }
 
     /// Starts a process under the first one.
@@ -371,7 +390,7 @@ mod tests {
         }
         starts(&mut ways, 2, "/opt/server");
         let before = ways.before(SERVER, SERVER, &Stage::Program);
-        assert_eq!(before, Ok(vec!["/home/me/bin/serve".to_owned()]));
+        assert_eq!(before, Ok(vec![vec!["/home/me/bin/serve".to_owned()]]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Digests of what starts a server: the file of its command, and the files between the command and the server.
 
 use std::{
+    ffi::OsStr,
     fs::File,
     io,
     path::{Path, PathBuf},
@@ -15,11 +16,18 @@ use super::{
     unknown,
 };
 
-/// The files of a launcher, in the order they are executed.
+/// The name of this program.
+const OWN_NAME: &str = "mcpmon";
+
+/// A file at the path at which it was found.
+type LauncherFile = (PathBuf, io::Result<FoundFile>);
+
+/// The files of a launcher.
 #[derive(Debug)]
 pub struct Launcher {
     root: Root,
-    files: Vec<(PathBuf, io::Result<FoundFile>)>,
+    /// The files of each process, in the order they are executed.
+    processes: Vec<Vec<LauncherFile>>,
 }
 
 impl Launcher {
@@ -34,15 +42,15 @@ impl Launcher {
         };
         Ok(Self {
             root: Root::at(Path::new("/"))?,
-            files: files.into_iter().map(file).collect::<io::Result<_>>()?,
+            processes: vec![files.into_iter().map(file).collect::<io::Result<_>>()?],
         })
     }
 
-    /// The files at these paths, as a process sees them.
+    /// The files at these paths, as a process sees them. Each list belongs to one process of a launch.
     ///
     /// # Errors
     /// Returns an error if the process has ended, or may not be examined.
-    pub fn of_process(process: &Process, paths: &[String]) -> Result<Self, HashError> {
+    pub fn of_process(process: &Process, paths: &[Vec<String>]) -> Result<Self, HashError> {
         let root = process.root()?;
         let directory = process.working_directory()?;
         let file = |path: &String| {
@@ -50,14 +58,25 @@ impl Launcher {
             let node = root.find(&path);
             (path, node)
         };
-        let files = paths.iter().map(file).collect();
-        Ok(Self { root, files })
+        let processes = paths.iter().map(|paths| paths.iter().map(file).collect());
+        let processes = processes.collect();
+        Ok(Self { root, processes })
+    }
+
+    /// Returns who can change a file.
+    fn writers(&self, (path, node): &LauncherFile) -> Writers {
+        let Ok(node) = node else {
+            return Writers::Others;
+        };
+        let path = self.root.canonical(path);
+        path.map_or(Writers::Others, |path| self.root.writers(&path, node))
     }
 }
 
 impl Hasher {
     /// Returns the digest of a launcher, and who can change it. Returns `None` if there is no launcher. The digest of
-    /// one file is that of the file, that of several files is that of their digests.
+    /// one file is that of the file, that of several files is that of their digests. The launcher is the first process
+    /// that executed anything but mcpmon, whose shims and wrappers are part of no server.
     ///
     /// # Errors
     /// Returns [`HashError::Cancelled`]; a file that cannot be hashed is a [`Part::Unknown`].
@@ -66,12 +85,17 @@ impl Hasher {
         launcher: &Launcher,
         cancel: Cancel<'_>,
     ) -> Result<Option<(Part<PinnedFile>, Writers)>, HashError> {
-        let Some((first, _)) = launcher.files.first() else {
+        let mut others = launcher.processes.iter().map(|files| {
+            let others = files.iter().filter(|file| !self.is_own(launcher, file, cancel));
+            others.collect::<Vec<_>>()
+        });
+        let Some(files) = others.find(|files| !files.is_empty()) else {
             return Ok(None);
         };
         let mut digests = Vec::new();
         let mut writers = Writers::Root;
-        for (path, node) in &launcher.files {
+        for file in &files {
+            let (path, node) = file;
             let digest = match node {
                 Ok(node) => self.launcher_file(path, node, cancel),
                 Err(error) => Err(unreadable(path)(io::Error::from(error.kind()))),
@@ -81,11 +105,7 @@ impl Hasher {
                 Err(PackageError::Cancelled) => return Err(HashError::Cancelled),
                 Err(error) => return Ok(Some((unknown(path.clone(), &error), Writers::Others))),
             }
-            let is_roots = node.as_ref().is_ok_and(|node| {
-                let path = launcher.root.canonical(path);
-                path.is_ok_and(|path| launcher.root.writers(&path, node) == Writers::Root)
-            });
-            if !is_roots {
+            if launcher.writers(file) == Writers::Others {
                 writers = Writers::Others;
             }
         }
@@ -96,8 +116,31 @@ impl Hasher {
                 Digest::of(texts.join("\n").as_bytes())
             }
         };
-        let path = first.clone();
+        let path = files[0].0.clone();
         Ok(Some((Part::Hashed(PinnedFile { path, digest }), writers)))
+    }
+
+    /// Returns whether a file is mcpmon: this program, a copy of it, or one of that name that only root can change.
+    /// The name and place of a shim prove nothing, because any program can have them.
+    fn is_own(&mut self, launcher: &Launcher, file: &LauncherFile, cancel: Cancel<'_>) -> bool {
+        let (path, Ok(node)) = file else {
+            return false;
+        };
+        let Ok(own) = File::open("/proc/self/exe").and_then(|own| FoundFile::new(own.into())) else {
+            return false;
+        };
+        let is_named = || {
+            let path = launcher.root.canonical(path);
+            path.is_ok_and(|path| path.file_name() == Some(OsStr::new(OWN_NAME)))
+        };
+        let same_size = own.stat().st_size == node.stat().st_size;
+        own.identity() == node.identity()
+            || is_named() && launcher.writers(file) == Writers::Root
+            || same_size
+                && matches!(
+                    (self.files.hash(&own, cancel), self.files.hash(node, cancel)),
+                    (Ok(own), Ok(other)) if own == other
+                )
     }
 
     fn launcher_file(
@@ -150,9 +193,48 @@ mod tests {
     }
 
     #[test]
+    fn a_shim_is_seen_through() -> Outcome {
+        let directory = tempfile::tempdir()?;
+        let [shim, copy, fake, npx] =
+            ["shim", "copy", "mcpmon", "npx"].map(|name| directory.path().join(name));
+        let own = fs::read_link("/proc/self/exe")?;
+        std::os::unix::fs::symlink(&own, &shim)?;
+        fs::copy(&own, &copy)?;
+        fs::write(&npx, "1")?;
+        fs::write(&fake, "1")?;
+        let processes = |lists: &[&[&PathBuf]]| -> Result<Option<PathBuf>, Box<dyn std::error::Error>> {
+            let texts = |list: &&[&PathBuf]| {
+                let texts = list.iter().map(|path| path.display().to_string());
+                texts.collect::<Vec<_>>()
+            };
+            let lists: Vec<Vec<String>> = lists.iter().map(texts).collect();
+            let launcher = Launcher::of_process(&Process::open(std::process::id())?, &lists)?;
+            let found = Hasher::default().launcher(&launcher, &|| false)?;
+            Ok(found.and_then(|(part, _)| Some(part.hashed()?.path.clone())))
+        };
+        assert_eq!(processes(&[&[&shim]])?, None, "a link");
+        assert_eq!(
+            processes(&[&[&copy, &npx]])?,
+            Some(npx.clone()),
+            "a copy of another place"
+        );
+        assert_eq!(
+            processes(&[&[&shim], &[&npx]])?,
+            Some(npx.clone()),
+            "of the next process"
+        );
+        assert_eq!(
+            processes(&[&[&fake], &[&npx]])?,
+            Some(fake.clone()),
+            "another program of the name"
+        );
+        Ok(())
+    }
+
+    #[test]
     fn a_file_that_is_gone_is_not_known() -> Outcome {
         let process = Process::open(std::process::id())?;
-        let launcher = Launcher::of_process(&process, &["/nowhere/launcher".to_owned()])?;
+        let launcher = Launcher::of_process(&process, &[vec!["/nowhere/launcher".to_owned()]])?;
         let (part, writers) = Hasher::default()
             .launcher(&launcher, &|| false)?
             .ok_or("a launcher")?;

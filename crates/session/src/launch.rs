@@ -237,6 +237,21 @@ impl Session {
     /// Compares the files of a started server. A block means that it must not continue. To be called once its files are
     /// hashed.
     pub fn started(&mut self, now: Timestamp, launch: &StartedServer) -> Verdict {
+        self.judge_start(now, launch, |verdict| verdict)
+    }
+
+    /// Compares the files of a server that has ended, as far as they are known. A difference is recorded and its files
+    /// can be accepted; what could not be compared in time refused nothing.
+    pub fn started_and_ended(&mut self, now: Timestamp, launch: &StartedServer) {
+        let _refusal = self.judge_start(now, launch, PinVerdict::for_ended);
+    }
+
+    fn judge_start(
+        &mut self,
+        now: Timestamp,
+        launch: &StartedServer,
+        adjust: impl FnOnce(PinVerdict) -> PinVerdict,
+    ) -> Verdict {
         if self.is_remote() {
             let policy = self.policy();
             let off = Pinning {
@@ -259,6 +274,7 @@ impl Session {
             policy.pinning,
             policy.mode,
         );
+        verdict = adjust(verdict);
         if verdict.action == Action::Block && policy.exec.gate == Gate::Off {
             verdict.action = Action::Audit;
         }
@@ -323,7 +339,9 @@ impl Session {
         let mut event = Event::new(now, self.guard.conversation().layer, kind);
         event.action = verdict.action;
         if !verdict.unhashed.is_empty() || verdict.full.is_some() {
-            event.severity = Severity::Medium;
+            if !verdict.ended {
+                event.severity = Severity::Medium;
+            }
             event.reason = verdict.reason(&self.guard.conversation().identity.server);
         }
         let command = [&launch.command].into_iter().chain(&launch.arguments);

@@ -153,7 +153,11 @@ fn script_stem(file: &str) -> Option<&str> {
 /// Returns the package of a path below `node_modules`, with its scope.
 fn package_directory(inside: &str) -> &str {
     let mut ends = inside.match_indices('/');
-    let end = if inside.starts_with('@') { ends.nth(1) } else { ends.next() };
+    let end = if inside.starts_with('@') {
+        ends.nth(1)
+    } else {
+        ends.next()
+    };
     end.map_or(inside, |(at, _)| &inside[..at])
 }
 

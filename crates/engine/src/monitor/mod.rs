@@ -449,8 +449,10 @@ impl Monitor {
         }
         let (pinning, mode) = (self.policy.pinning, self.policy.mode);
         let mut verdict = self.pins.compare(&key, accepted, files.clone(), pinning, mode);
-        let ended_unseen = ended.is_some() && verdict.state == PinState::Unknown;
-        if verdict.action == Action::Block && (self.policy.exec.gate == Gate::Off || ended_unseen) {
+        if ended.is_some() {
+            verdict = verdict.for_ended();
+        }
+        if verdict.action == Action::Block && self.policy.exec.gate == Gate::Off {
             verdict.action = Action::Audit;
         }
         judgement.events.push(tell::started(

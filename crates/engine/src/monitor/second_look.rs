@@ -188,7 +188,7 @@ impl SecondLook {
     }
 
     /// Returns the second look at a process that is held for its first comparison.
-    pub(super) fn new(serving: &ServingProcess, launcher: Option<Vec<String>>) -> Self {
+    pub(super) fn new(serving: &ServingProcess, launcher: Option<Vec<Vec<String>>>) -> Self {
         Self {
             process: serving.process,
             launcher,

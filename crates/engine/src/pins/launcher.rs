@@ -4,7 +4,7 @@
 //! has nothing to compare. A known launcher whose name no set has is trusted as a first use. A program of any other
 //! name started the server directly when that was pinned, so it is reported as a difference.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ffi::OsStr, path::Path};
 
 use mcpmon_model::{Action, PinPart, PinState};
 use mcpmon_policy::{Mode, OnChange, Pinning};
@@ -31,7 +31,8 @@ impl<'a> LauncherMatch<'a> {
     /// Compares `launcher` with the sets; `None` if it could not be hashed.
     pub(super) fn of(sets: &'a BTreeMap<u32, Pins>, launcher: &'a LauncherFiles) -> Option<Self> {
         let actual = launcher.file.hashed()?;
-        let pinned = || sets.values().rev().filter_map(|pins| pins.launcher.as_ref());
+        let launchers = || sets.values().rev().filter_map(|pins| pins.launcher.as_ref());
+        let pinned = || launchers().filter(|launcher| !is_shim(&launcher.path));
         let name = actual.path.file_name();
         if pinned().any(|pinned| pinned.digest == actual.digest) {
             return Some(Self::Same);
@@ -56,6 +57,21 @@ impl<'a> LauncherMatch<'a> {
             changed_files: Vec::new(),
         })
     }
+}
+
+/// Returns whether a path is that of a shim: earlier versions pinned these as launchers, or as programs. A file found
+/// now is never judged by its path.
+pub(super) fn is_shim(path: &Path) -> bool {
+    let Some(directory) = path.parent() else {
+        return false;
+    };
+    let name = directory.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let of_session = name
+        .strip_prefix("mcpmon-shims-")
+        .and_then(|numbers| numbers.split_once('-'));
+    of_session.is_some_and(|(pid, number)| is_number(pid) && is_number(number))
+        || directory.ends_with("mcpmon/shims")
 }
 
 /// Compares a launcher before it runs. The program that it starts is compared when it runs.

@@ -13,7 +13,7 @@ use std::{
 use mcpmon_model::{Action, Denial, Digest, Manifest, PinKey, PinPart, PinState, ServerId};
 use mcpmon_policy::{Mode, OnChange, Pinning};
 
-use self::launcher::LauncherMatch;
+use self::launcher::{LauncherMatch, is_shim};
 pub use self::{
     book::{AcceptedSets, AddedSet, PinBook, PinSet, PinsFull},
     launcher::compare_launcher,
@@ -99,6 +99,8 @@ pub struct PinVerdict {
     pub unhashed: Vec<UnhashedPart>,
     /// The reason why a first start was not pinned although it could be.
     pub full: Option<PinsFull>,
+    /// True if the server ended before its files could be compared: nothing was refused.
+    pub ended: bool,
     /// The action taken.
     pub action: Action,
     /// The pins accepted from now on without approval.
@@ -207,6 +209,7 @@ fn nearest(
     let launcher = launcher.and_then(|launcher| LauncherMatch::of(sets, launcher));
     sets.values()
         .rev()
+        .filter(|pins| !is_shim(&pins.executable.path))
         .map(|pins| against(pins, actual, launcher, policy, mode))
         .min_by_key(|verdict| (verdict.mismatches.len(), verdict.store.is_none()))
 }
@@ -550,12 +553,32 @@ impl PinVerdict {
         ground == Some(AcceptanceGround::SystemUpgrade)
     }
 
+    /// Returns the verdict on a server that has ended. If its files were not compared, nothing was refused, and that is
+    /// only recorded; a difference that was found is refused at the next start.
+    #[must_use]
+    pub fn for_ended(self) -> Self {
+        if self.state != PinState::Unknown || self.unhashed.is_empty() {
+            return self;
+        }
+        let action = if self.action == Action::Allow {
+            Action::Allow
+        } else {
+            Action::Audit
+        };
+        Self {
+            ended: true,
+            action,
+            ..self
+        }
+    }
+
     const fn of(state: PinState, action: Action) -> Self {
         Self {
             state,
             mismatches: Vec::new(),
             unhashed: Vec::new(),
             full: None,
+            ended: false,
             action,
             store: None,
         }

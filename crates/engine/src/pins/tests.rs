@@ -486,6 +486,39 @@ fn launchers(
     (verdict.state, verdict.action, verdict.store.map(|new| new.ground))
 }
 
+/// Earlier versions pinned mcpmon's shims.
+#[test_case("/run/user/1000/mcpmon-shims-15742-0/npx"; "of a session")]
+#[test_case("/home/me/.local/share/mcpmon/shims/npx"; "installed")]
+fn a_pinned_shim_is_no_launcher(shim: &str) {
+    let by_shim = |shim| Pins {
+        launcher: Some(launcher(shim, "mcpmon")),
+        ..pins()
+    };
+    let actual = started_by(Some("/usr/bin/npx"), "npx", Writers::Others);
+    let compared = |pins: Pins| judge(&[pins], actual.clone(), Pinning::default(), Mode::Enforce);
+    let verdict = compared(by_shim(shim));
+    assert_eq!(
+        (verdict.state, verdict.store.map(|new| new.ground)),
+        (PinState::Match, Some(AcceptanceGround::NewLauncher))
+    );
+    let other = compared(by_shim("/home/me/mcpmon-shims-x/npx"));
+    assert_eq!((other.state, other.action), (PinState::Mismatch, Action::Block));
+    let program = Pins {
+        executable: launcher(shim, "mcpmon"),
+        ..pins()
+    };
+    assert_eq!(compared(program).state, PinState::Pinned);
+}
+
+#[test_case(Files::Same => (PinState::Match, Action::Allow, false))]
+#[test_case(Files::Changed => (PinState::Mismatch, Action::Block, false))]
+#[test_case(Files::Unknown => (PinState::Unknown, Action::Audit, true))]
+#[test_case(Files::ChangedAndUnknown => (PinState::Mismatch, Action::Block, false))]
+fn a_server_that_ended_uncompared_was_not_refused(files: Files) -> (PinState, Action, bool) {
+    let verdict = judge(&[pins()], files.build(), Pinning::default(), Mode::Enforce).for_ended();
+    (verdict.state, verdict.action, verdict.ended)
+}
+
 #[test]
 fn a_launcher_excuses_no_other_difference() {
     let actual = ServerFiles {

@@ -45,6 +45,13 @@ impl PinVerdict {
                 "{server}: it was not pinned: {full}; forget what is not needed with `mcpmon pins reset`"
             ));
         }
+        if self.ended {
+            let unhashed: Vec<_> = self.unhashed.iter().map(UnhashedPart::describe).collect();
+            return Some(format!(
+                "{server}: it ended before its files were compared with their pins ({}); nothing was refused",
+                unhashed.join("; ")
+            ));
+        }
         if self.is_accepted_upgrade() {
             let mismatches: Vec<_> = self.mismatches.iter().map(PinMismatch::describe).collect();
             return Some(format!(

@@ -39,8 +39,8 @@ pub(super) struct HashJob {
     pub(super) stage: Stage,
     /// The program, if a dynamic loader was told to run it.
     pub(super) loaded: Option<String>,
-    /// Files that were executed on the way to the process; `None` if they were forgotten.
-    pub(super) launcher: Option<Vec<String>>,
+    /// Files that were executed on the way to the process, by process; `None` if they were forgotten.
+    pub(super) launcher: Option<Vec<Vec<String>>>,
     /// Its files as they are known without it, for a process that ends before it is examined.
     pub(super) handed: Option<HandedFiles>,
     /// The time at which the process began to run its program.
@@ -488,7 +488,7 @@ mod tests {
             attempt: 1,
             stage,
             loaded: loaded.map(str::to_owned),
-            launcher: launcher.map(|way| way.iter().map(|file| (*file).to_owned()).collect()),
+            launcher: launcher.map(|way| way.iter().map(|file| vec![(*file).to_owned()]).collect()),
             handed: None,
             since: Timestamp(0),
             watch: FileWatch::None,

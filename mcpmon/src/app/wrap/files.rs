@@ -17,7 +17,9 @@ use mcpmon_stdio::{OpenProgram, tree::descendants};
 
 use crate::app::{
     hashing::{self, chain, entry, unknown},
-    host, sandbox,
+    host,
+    run::shim_target,
+    sandbox,
 };
 
 use super::WrapOptions;
@@ -161,6 +163,7 @@ fn launcher(program: &OpenProgram, search_path: Option<&OsStr>) -> io::Result<La
     let looked_up: Vec<OpenProgram> = looked_up
         .iter()
         .filter_map(|name| OpenProgram::resolve(OsStr::new(name), &[], search_path).ok())
+        .map(|program| shim_target(&program, search_path).unwrap_or(program))
         .collect();
     let mut seen = BTreeSet::new();
     let files = std::iter::once(program).chain(&looked_up).flat_map(|program| {

@@ -53,6 +53,7 @@ use super::{
     host,
     linked::linked,
     remote::DestinationError,
+    run::shim_target,
     sandbox::{self, Draft, Sandboxed, TemporaryDirectory},
     server_log::{self, LogKeeper, ServerRun},
 };
@@ -298,6 +299,7 @@ fn start(
     let mut environment = passed_environment(judge.policy(), &server, &derived);
     let search_path = sandbox::variable(&environment, "PATH");
     let program = OpenProgram::resolve(&options.program, &options.arguments, search_path)?;
+    let program = shim_target(&program, search_path).unwrap_or(program);
     let (isolation, temporary) = match isolated(options, judge, &derived, &program, &mut environment) {
         Ok(isolated) => isolated,
         Err(denial) => {

@@ -48,8 +48,7 @@ impl WrappedServer {
                 }
                 RelayEvent::Checked(found) => self.checked(now, found),
                 RelayEvent::CheckedLate(found) => {
-                    // The server has ended, so a refusal is recorded and has no other effect.
-                    let _refusal = self.checked(now, found);
+                    self.checked_late(now, found);
                     Ok(())
                 }
                 RelayEvent::Killed => allowed(self.judge.killed(now)),
@@ -76,8 +75,8 @@ impl WrappedServer {
     pub(super) fn end(mut self, started: Timestamp, ended: LaunchEnd) -> (ServerId, RecorderStatus) {
         let now = clock::now();
         if !self.is_told {
-            // The conversation ended before the server's files were measured. Its start can no longer be refused.
-            let _verdict = self.judge.started(now, &self.launch);
+            // The conversation ended before the server's files were measured.
+            self.judge.started_and_ended(now, &self.launch);
         }
         self.tell_certificate(now);
         self.judge.exited(now, started, ended);
@@ -95,6 +94,21 @@ impl WrappedServer {
             }
             FilesChecked::ByDaemon(compared) => self.judge.compared(now, compared),
         })
+    }
+
+    /// Judges the result of a check that is ready only after the server has ended.
+    fn checked_late(&mut self, now: Timestamp, found: FilesChecked) {
+        match found {
+            FilesChecked::Files(files) => {
+                self.is_told = true;
+                self.launch.files = *files;
+                self.judge.started_and_ended(now, &self.launch);
+            }
+            // The server has ended, so a refusal is recorded and has no other effect.
+            FilesChecked::ByDaemon(compared) => {
+                let _refusal = self.judge.compared(now, compared);
+            }
+        }
     }
 
     fn tell_certificate(&mut self, now: Timestamp) {

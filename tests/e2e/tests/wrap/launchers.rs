@@ -302,6 +302,75 @@ fn another_launcher_of_the_same_name_does_not_run() -> Result<()> {
     Ok(())
 }
 
+/// `mcpmon run` puts shims in front of PATH: links to mcpmon that have the names of launchers.
+#[test]
+fn a_shim_of_mcpmon_is_seen_through_and_never_pinned() -> Result<()> {
+    let server = NpmServer::install()?;
+    let home = Home::new()?;
+    let upgraded = home.path("upgraded/mcpmon");
+    fs::create_dir(home.path("upgraded"))?;
+    let mut build = fs::read(program::path()?)?;
+    build.push(0);
+    fs::write(&upgraded, build)?;
+    fs::set_permissions(&upgraded, fs::Permissions::from_mode(0o755))?;
+    for (shims, target) in [
+        ("mcpmon-shims-7-0", program::path()?.to_path_buf()),
+        ("other-shims", upgraded),
+    ] {
+        fs::create_dir(home.path(shims))?;
+        std::os::unix::fs::symlink(target, home.path(shims).join("npx"))?;
+    }
+    let wrap = |place: &str| -> Result<Command> {
+        let mut wrap = home.wrap(&[], &["npx", "--no-install", &server.name])?;
+        wrap.current_dir(&server.project);
+        wrap.env("PATH", path_with(&home.path(place))?);
+        Ok(wrap)
+    };
+    for (number, place) in ["mcpmon-shims-7-0", "none", "other-shims"].iter().enumerate() {
+        let started = serve(&home, number + 1, &mut wrap(place)?)?;
+        let wanted = if number == 0 { "pinned" } else { "match" };
+        assert_eq!(text(&started, "pin"), wanted, "{place}: {started}");
+    }
+    let store = home.path("store.db").display().to_string();
+    let pins = program::run(["pins", "list", "--json", "--db", &store])?.objects()?;
+    let launchers: Vec<_> = pins
+        .iter()
+        .filter(|pin| text(pin, "part") == "launcher")
+        .collect();
+    let [launcher] = &launchers[..] else {
+        panic!("one launcher: {pins:?}")
+    };
+    assert!(
+        text(launcher, "path").ends_with("/npx") && !text(launcher, "path").contains("shims"),
+        "{launcher}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_pinned_server_that_ends_before_its_comparison_was_not_refused() -> Result<()> {
+    let server = NpmServer::install()?;
+    let home = Home::new()?;
+    let mut wrap = home.wrap(&[], &["npx", "--no-install", &server.name])?;
+    wrap.current_dir(&server.project);
+    serve(&home, 1, &mut wrap)?;
+    // A client that closes the pipe at once.
+    Wrapped::start(&mut wrap)?.finish()?;
+    assert_eq!(events(&home, "mcp_server_denied")?, Vec::<Value>::new());
+    let started = &events(&home, "mcp_server_started")?[1];
+    assert_eq!(
+        (text(started, "action"), text(started, "severity")),
+        ("audit", "info"),
+        "{started}"
+    );
+    let reason = text(started, "reason");
+    assert!(
+        reason.contains("ended before its files were compared") && reason.contains("nothing was refused"),
+        "{reason}"
+    );
+    Ok(())
+}
+
 /// npx names the package; the package's command is a link with another name.
 #[test]
 fn one_package_is_one_server_however_it_is_started() -> Result<()> {

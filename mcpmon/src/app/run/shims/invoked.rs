@@ -19,6 +19,7 @@ use std::{
 use mcpmon_config::{LocalConfig, Search, Trust};
 use mcpmon_detect::launch::{Launch, LaunchRules};
 use mcpmon_engine::{launch_rules, recognise};
+use mcpmon_stdio::OpenProgram;
 
 use super::{DEFAULT_PATH, INHERITED, InheritedSettings, NAMES, PROGRAM};
 use crate::app::{
@@ -72,11 +73,8 @@ impl ShimError {
 pub fn run() -> Option<Result<Infallible, ShimError>> {
     let mut words = env::args_os();
     let first = words.next()?;
-    let name = Path::new(&first).file_name()?.to_str()?.to_owned();
-    let mut launchers = NAMES.into_iter().chain([codex::PROGRAM]);
-    let is_shim = launchers.any(|known| known == name)
-        || name != PROGRAM && told(&name, &first, &env::var_os("PATH").unwrap_or_default()).is_some();
-    is_shim.then(|| launch(&name, &first, &words.collect::<Vec<_>>()))
+    let name = shim_name(&first, &first, &env::var_os("PATH").unwrap_or_default())?;
+    Some(launch(&name, &first, &words.collect::<Vec<_>>()))
 }
 
 fn launch(name: &str, first: &OsStr, arguments: &[OsString]) -> Result<Infallible, ShimError> {
@@ -102,6 +100,39 @@ fn launch(name: &str, first: &OsStr, arguments: &[OsString]) -> Result<Infallibl
     let source = command.exec();
     let program = command.get_program().into();
     Err(ShimError::Execute { program, source })
+}
+
+/// Returns the program that `program` executes below a wrapper if it is a shim; `None` for any other program, and for a
+/// shim that would refuse to execute one. A wrapper starts that program directly, because the shim is no part of the
+/// server.
+pub(crate) fn shim_target(program: &OpenProgram, search_path: Option<&OsStr>) -> Option<OpenProgram> {
+    if !(is_this(&program.path) || is_ours(&program.path)) {
+        return None;
+    }
+    let (first, arguments) = program.arguments.split_first()?;
+    let path = search_path.unwrap_or(OsStr::new(DEFAULT_PATH));
+    let name = shim_name(first, program.path.as_os_str(), path)?;
+    let real = real(&name, path)?;
+    let openai = told(&name, program.path.as_os_str(), path).and_then(|told| told.openai);
+    let arguments = match openai {
+        Some(url) => told_codex(&name, arguments, &url).ok()?,
+        None => arguments.to_vec(),
+    };
+    let mut real = OpenProgram::resolve(real.as_os_str(), &arguments, search_path).ok()?;
+    if real.scripts.is_empty() && !first.as_encoded_bytes().contains(&b'/') {
+        real.arguments[0].clone_from(first);
+    }
+    Some(real)
+}
+
+/// Returns the name of the shim that is started as `first` and is at `place`; `None` if that is neither a launcher nor an
+/// installed server.
+fn shim_name(first: &OsStr, place: &OsStr, search_path: &OsStr) -> Option<String> {
+    let name = Path::new(first).file_name()?.to_str()?;
+    let mut launchers = NAMES.into_iter().chain([codex::PROGRAM]);
+    let is_shim = launchers.any(|known| known == name)
+        || name != PROGRAM && told(name, place, search_path).is_some();
+    is_shim.then(|| name.to_owned())
 }
 
 /// Returns the arguments of a launcher, with the settings for Codex if it starts that. If Codex is configured for a
