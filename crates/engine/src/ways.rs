@@ -284,14 +284,14 @@ mod tests {
     #[test_case(SHIM => "/run/mcpmon-shims-7-0/npx; /usr/bin/npx"; "a shim and what it wraps")]
     #[test_case(NPX => "/usr/bin/npx"; "npx")]
     #[test_case(RELATIVE_NPX => "/work/./node_modules/.bin/npx"; "npx of the working directory")]
-    #[test_case(RELATIVE_UVX => "/work/../bin/uvx"; "uvx beside the working directory")]
+    #[test_case(RELATIVE_UVX => "/work/../bin/uvx; /cache/bin/time"; "uvx beside the working directory")]
     #[test_case(RELATIVE_SERVER => ""; "a script of the working directory")]
     #[test_case(RELATIVE_PROGRAM => ""; "a program of the working directory")]
     #[test_case(NPX_WRAPPED => "/usr/bin/npx"; "npx behind a wrapper")]
     #[test_case(PLANTED_NODE => "/home/me/bin/node /usr/bin/npx"; "a script in the place of node")]
     #[test_case(PLANTED_PYTHON => "/home/me/bin/python3"; "a script in the place of python")]
     #[test_case(DIRECT => ""; "no launcher")]
-    #[test_case(UVX => "/usr/bin/uvx"; "uvx")]
+    #[test_case(UVX => "/usr/bin/uvx; /cache/bin/time"; "uvx")]
     fn ways(execs: Execs) -> String {
         let mut ways = ExecPaths::default();
         let mut stage = Stage::Inline;
