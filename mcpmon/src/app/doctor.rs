@@ -145,10 +145,12 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
 
 /// Returns the result of the daemon's latest self-test.
 fn latest_checks(socket: &Path) -> Result<DaemonAnswer, AskError> {
-    match control::request(socket, &DaemonRequest::Status)? {
-        DaemonAnswer::Status(status) => Ok(DaemonAnswer::Checks(status.checks)),
-        answer => Ok(answer),
-    }
+    let answer = control::request(socket, &DaemonRequest::Status)?;
+    Ok(if let DaemonAnswer::Status(status) = answer {
+        DaemonAnswer::Checks(status.checks)
+    } else {
+        answer
+    })
 }
 
 /// Checks the tap, if the daemon has one.

@@ -337,13 +337,10 @@ fn refuse(stream: &UnixStream, refusal: String) {
 
 /// Returns the line of an answer. Wrappers and sessions understand an error too.
 fn line(answer: &DaemonAnswer) -> Vec<u8> {
-    let text = match answer {
-        DaemonAnswer::Error(cause) => serde_json::to_vec(&json!({
-            "answer": "error",
-            "hear": "error",
-            "content": cause,
-        })),
-        answer => serde_json::to_vec(answer),
+    let text = if let DaemonAnswer::Error(cause) = answer {
+        serde_json::to_vec(&json!({"answer": "error", "hear": "error", "content": cause}))
+    } else {
+        serde_json::to_vec(answer)
     };
     let mut line = text.expect("an answer has string keys only");
     line.push(b'\n');
