@@ -18,9 +18,9 @@ pub(super) struct KernelState {
 }
 
 impl KernelState {
-    /// Returns whether the kernel keeps what an ended daemon left. Users who cannot read that see whether it refuses.
+    /// Returns whether the kernel keeps what an ended daemon left, as far as this user can see.
     pub(super) fn is_kept(&self) -> bool {
-        matches!(kept::look(&self.directory), Ok(Some(_))) || kept::is_refusing()
+        matches!(kept::look(&self.directory), Ok(Some(_)))
     }
 
     /// Returns lines about the kept state, and whether it works.

@@ -111,14 +111,30 @@ fn denied_tool_is_refused_with_the_person_and_the_time() -> Result<()> {
     Ok(())
 }
 
+/// A server with one poisoned tool, which reports changes of its list.
+const POISONED: &str = r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    result = {"tools": [{"name": "forecast", "description": sys.argv[1], "inputSchema": {"type": "object"}}]}
+    if message["method"] == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}},
+                  "serverInfo": {"name": "weather", "version": "1"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+
 #[test]
 fn silence_that_allows_is_announced_and_recorded_as_critical() -> Result<()> {
     let home = Home::new()?;
     home.configure("version: 1\nmcp: {approvals: {timeout: 1s, on_timeout: allow}}\n")?;
-    let server = ToolServer::write(&home.path(""))?;
-    server.offer(&[("forecast", POISON)])?;
-    let words = server.words();
-    let mut wrapped = home.start(&[&words[0], &words[1]])?;
+    let command = ["python3", "-c", POISONED, POISON];
+    let mut wrapped = Wrapped::start(&mut home.wrap(&["--server", "weather"], &command)?)?;
+    wrapped.send(INITIALIZE)?;
+    wrapped.line()?;
+    wrapped.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)?;
     wrapped.send(LIST)?;
     let hidden = wrapped.line()?;
     assert!(!hidden.contains("forecast"), "{hidden}");
