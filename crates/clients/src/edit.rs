@@ -7,14 +7,12 @@ use mcpmon_protocol::decode::json::quote_into;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    plan::Wrapper,
     remote::RemoteMembers,
-    servers::{CommandForm, PlacedArguments, PlacedCommand},
+    servers::{CommandForm, PlacedArguments, PlacedCommand, SERVER_WORD, wrapper_length},
     syntax::{Node, NodeKind, PlacedItem, Style},
     table::Format,
 };
-
-/// Number of the wrapper's words between its program and the original command.
-const WRAPPER_WORDS: usize = 4;
 
 /// One change of a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,16 +94,17 @@ pub(crate) struct EditedFile<'b> {
 }
 
 impl EditedFile<'_> {
-    /// Inserts `program` as a wrapper before a command.
+    /// Inserts `wrapper` before a command.
     pub(crate) fn wrap(
         self,
         start: &PlacedCommand<'_>,
         path: &[String],
-        program: &str,
+        wrapper: Wrapper<'_>,
         server: &str,
     ) -> (Vec<TextEdit>, WrappedText) {
-        let mut words: Vec<_> = ["wrap", "--server", server, "--"].map(quoted).to_vec();
-        let program = quoted(program);
+        let words = wrapper.words(server);
+        let mut words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
+        let program = quoted(wrapper.program);
         let wrapped = |command, arguments, inserted| WrappedText {
             path: path.to_vec(),
             command: TextChange {
@@ -224,37 +223,81 @@ impl EditedFile<'_> {
         }
     }
 
-    /// Changes the path of mcpmon in a wrapped server to `program`.
+    /// Changes the path of mcpmon in a wrapped server to `program`, and its options to `options` if they are given.
     pub(crate) fn point(
         self,
         start: &PlacedCommand<'_>,
         program: &str,
+        options: Option<&[String]>,
         kept: Option<&mut WrappedText>,
-    ) -> Option<TextEdit> {
-        let text = quoted(program);
-        let node = match (start.command, &start.arguments) {
-            (CommandForm::Text(node), _) => node,
-            (CommandForm::FirstArgument, arguments) => &arguments.as_ref()?.items().first()?.node,
+    ) -> Vec<TextEdit> {
+        let mut edits = Vec::new();
+        let items = start.arguments.as_ref().map_or(&[][..], PlacedArguments::items);
+        let node = match start.command {
+            CommandForm::Text(node) => Some(node),
+            CommandForm::FirstArgument => items.first().map(|item| &item.node),
         };
-        if node.text() == Some(program) {
-            return None;
+        if let Some(node) = node.filter(|node| node.text() != Some(program)) {
+            edits.push(TextEdit::new(node.range.clone(), quoted(program)));
         }
-        let edit = TextEdit::new(node.range.clone(), text.clone());
+        edits.extend(options.and_then(|options| self.set_options(start, items, options)));
+        if edits.is_empty() {
+            return edits;
+        }
         if let Some(kept) = kept {
-            if let (CommandForm::FirstArgument, Some(arguments)) = (start.command, &start.arguments) {
+            if let Some(arguments) = &start.arguments {
                 let list = &arguments.node.range;
                 if self.slice(list) == kept.arguments.after {
-                    let inside = edit.range.start - list.start..edit.range.end - list.start;
-                    let after = applied(
-                        &self.bytes[list.clone()],
-                        vec![TextEdit::new(inside, text.clone())],
-                    );
+                    let inside = edits
+                        .iter()
+                        .filter(|edit| list.start <= edit.range.start && edit.range.end <= list.end);
+                    let moved = inside.map(|edit| {
+                        let range = edit.range.start - list.start..edit.range.end - list.start;
+                        TextEdit::new(range, edit.text.clone())
+                    });
+                    let after = applied(&self.bytes[list.clone()], moved.collect());
                     kept.arguments.after = String::from_utf8_lossy(&after).into_owned();
                 }
             }
-            kept.command.after = text;
+            kept.command.after = quoted(program);
         }
-        Some(edit)
+        edits
+    }
+
+    /// Replaces the options of a wrapper, which are items of its arguments.
+    fn set_options(
+        self,
+        start: &PlacedCommand<'_>,
+        items: &[PlacedItem],
+        options: &[String],
+    ) -> Option<TextEdit> {
+        let words = start.words();
+        let has = words.get(SERVER_WORD + 1..wrapper_length(&words)?.checked_sub(1)?)?;
+        if has == options {
+            return None;
+        }
+        // The command is no item if it has its own member.
+        let skipped = words.len().checked_sub(items.len())?;
+        let first = items.get((SERVER_WORD + 1).checked_sub(skipped)?)?;
+        let dashes = items.get((SERVER_WORD + 1 + has.len()).checked_sub(skipped)?)?;
+        let list = start.arguments.as_ref()?.node;
+        let text: String = match list.style {
+            Style::Block => {
+                let gap = self.line_before(first.start);
+                options
+                    .iter()
+                    .map(|word| format!("- {}{gap}", quoted(word)))
+                    .collect()
+            }
+            Style::Inline => {
+                let gap = gap_before(self.bytes, first.start);
+                options
+                    .iter()
+                    .map(|word| format!("{},{gap}", quoted(word)))
+                    .collect()
+            }
+        };
+        Some(TextEdit::new(first.start..dashes.start, text))
     }
 
     /// Removes the wrapper. `kept` has the original texts; without it, or if a client or a person has changed the
@@ -267,17 +310,20 @@ impl EditedFile<'_> {
             return edits;
         }
         let items = arguments.items();
+        let Some(length) = wrapper_length(&start.words()) else {
+            return Vec::new();
+        };
         let command = match start.command {
             CommandForm::FirstArgument => {
-                return self.remove_first(items, WRAPPER_WORDS + 1).into_iter().collect();
+                return self.remove_first(items, length).into_iter().collect();
             }
             CommandForm::Text(node) => node,
         };
-        let Some(original) = items.get(WRAPPER_WORDS) else {
+        let Some(original) = items.get(length - 1) else {
             return Vec::new();
         };
         let command = TextEdit::new(command.range.clone(), self.literal(&original.node));
-        if let Some(edit) = self.remove_first(items, WRAPPER_WORDS + 1) {
+        if let Some(edit) = self.remove_first(items, length) {
             return vec![command, edit];
         }
         let had_none = kept.is_some_and(|kept| kept.arguments.before.is_none());

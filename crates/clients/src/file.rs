@@ -170,6 +170,43 @@ pub fn replace_file(path: &Path, before: &[u8], after: &[u8], user: u32) -> Resu
     }
 }
 
+/// Creates a file atomically, with the mode that new files of this process have. A file that exists is left.
+///
+/// # Errors
+/// Returns an error if the file exists or cannot be written; nothing is left of it then.
+pub fn create_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = temporary(path);
+    let written = fill_new(&temporary, bytes).and_then(|()| match fs::hard_link(&temporary, path) {
+        // The file system may have no hard links.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
+            fs::rename(&temporary, path)
+        }
+        outcome => outcome,
+    });
+    // The temporary file may not exist.
+    drop(fs::remove_file(&temporary));
+    written?;
+    let directory = path.parent().map(File::open).transpose()?;
+    directory.map_or(Ok(()), |directory| directory.sync_all())
+}
+
+fn fill_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Returns the path at which a file is written before it is renamed.
+fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".mcpmon-{}", std::process::id()));
+    path.with_file_name(name)
+}
+
 /// Mode and group of a new file.
 #[derive(Clone, Copy, Debug)]
 struct Access {
@@ -217,9 +254,7 @@ fn write(
     access: Access,
     last_check: impl FnOnce() -> Result<(), FileError>,
 ) -> Result<(), FileError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".mcpmon-{}", std::process::id()));
-    let temporary = path.with_file_name(name);
+    let temporary = temporary(path);
     let written = fill(&temporary, bytes, access)
         .map_err(FileError::Write)
         .and_then(|()| last_check())

@@ -29,7 +29,7 @@ pub use self::{
         ConfiguredFile, ConfiguredServer, ConfiguredText, ConfiguredTransport, Place, SkillPlace,
         configured_files, parse_servers, projects_below, skills, skills_below,
     },
-    file::{FileError, replace_file},
+    file::{FileError, create_file, replace_file},
     ledger::LedgerError,
     locate::{Roots, is_present},
     plan::{PlanOutcome, PlannedServer},
@@ -38,7 +38,9 @@ pub use self::{
         SettingReport, SettingWish, ThrownSwitch, installed_version, is_older, run_settings, shown_digests,
         thrown_switches,
     },
-    setup::{FileReport, FileTrouble, Options, SetupDirection, SetupEffect, project_files, run},
+    setup::{
+        FileReport, FileTrouble, Options, SetupDirection, SetupEffect, WrapperCommand, project_files, run,
+    },
     syntax::{SyntaxMistake, without_comments},
     table::{
         CLIENTS, Client, ConfigFile, Format, MemberNames, ProtectedFiles, Scope, client, path_variables,

@@ -5,7 +5,7 @@ use mcpmon_model::ServerId;
 
 use crate::{
     edit::{self, EditedFile, TextEdit, WrappedText},
-    servers::{PlacedCommand, ServerEntry, ServerReach, Wrapping, entries},
+    servers::{PlacedCommand, SERVER_WORD, ServerEntry, ServerReach, Wrapping, entries, wrapper_length},
     syntax::{self, SyntaxMistake},
     table::{Client, ConfigFile},
 };
@@ -28,11 +28,36 @@ pub(crate) struct FileForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish<'a> {
     /// Wrapped by this program, if it is started by a command.
-    Wrap(&'a str),
+    Wrap(Wrapper<'a>),
     /// Wrapped by this program, also if it is reached by a URL.
-    WrapAll(&'a str),
+    WrapAll(Wrapper<'a>),
     /// Not wrapped by `mcpmon setup`.
     Unwrap,
+}
+
+/// A program as a wrapper, and its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wrapper<'a> {
+    pub(crate) program: &'a str,
+    pub(crate) options: &'a [String],
+}
+
+impl<'a> From<&'a str> for Wrapper<'a> {
+    fn from(program: &'a str) -> Self {
+        Self {
+            program,
+            options: &[],
+        }
+    }
+}
+
+impl Wrapper<'_> {
+    /// Returns the words between the program and the server's command.
+    pub(crate) fn words(&self, server: &str) -> Vec<String> {
+        let verb = ["wrap", "--server", server].map(str::to_owned).into_iter();
+        let options = self.options.iter().cloned();
+        verb.chain(options).chain(["--".to_owned()]).collect()
+    }
 }
 
 /// The plan for a file.
@@ -144,7 +169,7 @@ fn server(
         ServerReach::Stdio(start) => start,
         ServerReach::Remote(remote) => {
             planned.url = Some(remote.url().to_owned());
-            let Wish::WrapAll(program) = wish else {
+            let Wish::WrapAll(wrapper) = wish else {
                 planned.outcome = PlanOutcome::Remote;
                 return (planned, Vec::new());
             };
@@ -153,10 +178,10 @@ fn server(
                 return (planned, Vec::new());
             }
             let server = server_id(&entry.path);
-            let (edits, wrapped) = source.wrap_remote(remote, &entry.path, program, &server);
+            let (edits, wrapped) = source.wrap_remote(remote, &entry.path, wrapper, &server);
             *known = Some(wrapped);
             planned.outcome = PlanOutcome::Wrap;
-            planned.after = remote.words(program, &server);
+            planned.after = remote.words(wrapper, &server);
             return (planned, edits);
         }
         ServerReach::Unclear(reason) => {
@@ -189,16 +214,21 @@ fn changes(
         None => start.wrapping(&programs),
     };
     match (wrapping, wish) {
-        (Wrapping::Bare, Wish::Wrap(program) | Wish::WrapAll(program)) => {
-            let (edits, wrapped) = source.wrap(start, path, program, &server_id(path));
+        (Wrapping::Bare, Wish::Wrap(wrapper) | Wish::WrapAll(wrapper)) => {
+            let (edits, wrapped) = source.wrap(start, path, wrapper, &server_id(path));
             *known = Some(wrapped);
             (PlanOutcome::Wrap, edits)
         }
-        (Wrapping::Ours, Wish::Wrap(program) | Wish::WrapAll(program)) => {
-            match source.point(start, program, known.as_mut()) {
-                Some(edit) => (PlanOutcome::Update, vec![edit]),
-                None => (PlanOutcome::Wrapped, Vec::new()),
-            }
+        (Wrapping::Ours, Wish::Wrap(wrapper) | Wish::WrapAll(wrapper)) => {
+            // The options of a wrapper for a URL stay as they were written.
+            let options = members.is_none().then_some(wrapper.options);
+            let edits = source.point(start, wrapper.program, options, known.as_mut());
+            let outcome = if edits.is_empty() {
+                PlanOutcome::Wrapped
+            } else {
+                PlanOutcome::Update
+            };
+            (outcome, edits)
         }
         (Wrapping::Ours, Wish::Unwrap) => match &members {
             None => (PlanOutcome::Unwrap, source.unwrap(start, known.as_ref())),
@@ -217,7 +247,7 @@ fn changes(
 /// Returns the paths of mcpmon now and when the server was wrapped.
 fn programs(known: Option<&WrappedText>, wish: Wish<'_>) -> [String; 2] {
     let now = match wish {
-        Wish::Wrap(program) | Wish::WrapAll(program) => program,
+        Wish::Wrap(wrapper) | Wish::WrapAll(wrapper) => wrapper.program,
         Wish::Unwrap => "",
     };
     [
@@ -230,15 +260,31 @@ fn programs(known: Option<&WrappedText>, wish: Wish<'_>) -> [String; 2] {
 fn after(planned: &PlannedServer, wish: Wish<'_>) -> Vec<String> {
     let before = planned.before.iter().cloned();
     match (planned.outcome, wish) {
-        (PlanOutcome::Wrap, Wish::Wrap(program) | Wish::WrapAll(program)) => {
-            let server = server_id(&planned.path);
-            let ours = [program, "wrap", "--server", &server, "--"].map(str::to_owned);
-            ours.into_iter().chain(before).collect()
+        (PlanOutcome::Wrap, Wish::Wrap(wrapper) | Wish::WrapAll(wrapper)) => {
+            let words = wrapper.words(&server_id(&planned.path));
+            [wrapper.program.to_owned()]
+                .into_iter()
+                .chain(words)
+                .chain(before)
+                .collect()
         }
-        (PlanOutcome::Update, Wish::Wrap(program) | Wish::WrapAll(program)) => {
-            [program.to_owned()].into_iter().chain(before.skip(1)).collect()
+        (PlanOutcome::Update, Wish::Wrap(wrapper) | Wish::WrapAll(wrapper)) => {
+            let program = [wrapper.program.to_owned()].into_iter();
+            match wrapper_length(&planned.before) {
+                Some(length) => {
+                    let server = before.clone().nth(SERVER_WORD).unwrap_or_default();
+                    program
+                        .chain(wrapper.words(&server))
+                        .chain(before.skip(length))
+                        .collect()
+                }
+                None => program.chain(before.skip(1)).collect(),
+            }
         }
-        (PlanOutcome::Unwrap, _) if planned.url.is_none() => before.skip(5).collect(),
+        (PlanOutcome::Unwrap, _) if planned.url.is_none() => {
+            let length = wrapper_length(&planned.before).unwrap_or_default();
+            before.skip(length).collect()
+        }
         _ => Vec::new(),
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     edit::{EditedFile, TextEdit, WrappedText, quoted},
+    plan::Wrapper,
     servers::{CommandForm, PlacedCommand},
     syntax::{Node, NodeKind, PlacedMember, Style},
     table::MemberNames,
@@ -140,8 +141,8 @@ impl<'n> RemoteEntry<'n> {
     }
 
     /// Returns the words of the wrapper that speaks to the URL.
-    pub(crate) fn words(&self, program: &str, server: &str) -> Vec<String> {
-        let mut words = [program, "wrap", "--server", server, "--url", self.url()]
+    pub(crate) fn words(&self, wrapper: Wrapper<'_>, server: &str) -> Vec<String> {
+        let mut words = [wrapper.program, "wrap", "--server", server, "--url", self.url()]
             .map(str::to_owned)
             .to_vec();
         let kind = self.kind.and_then(|kind| kind.node.text());
@@ -154,22 +155,23 @@ impl<'n> RemoteEntry<'n> {
                 format!("{}={}", header.name, header.variable),
             ]);
         }
+        words.extend_from_slice(wrapper.options);
         words
     }
 }
 
 impl EditedFile<'_> {
-    /// Replaces a URL by `program` as a wrapper.
+    /// Replaces a URL by `wrapper`.
     pub(crate) fn wrap_remote(
         self,
         remote: &RemoteEntry<'_>,
         path: &[String],
-        program: &str,
+        wrapper: Wrapper<'_>,
         server: &str,
     ) -> (Vec<TextEdit>, WrappedText) {
         let fields = remote.fields;
         let words: Vec<_> = remote
-            .words(program, server)
+            .words(wrapper, server)
             .iter()
             .map(|word| quoted(word))
             .collect();

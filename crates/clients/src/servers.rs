@@ -126,12 +126,36 @@ fn is_program(word: &str, programs: &[String]) -> bool {
         || Path::new(word).file_name().is_some_and(|name| name == PROGRAM)
 }
 
+/// The position of the server's name among the words of a wrapper of `mcpmon setup`.
+pub(crate) const SERVER_WORD: usize = 3;
+/// Options of a wrapper that `mcpmon setup` writes; each has a value.
+const OPTIONS: [&str; 2] = ["--config", "--db"];
+
+/// Returns the number of words up to the `--` of a wrapper in the form of `mcpmon setup`, the program included.
+pub(crate) fn wrapper_length(words: &[String]) -> Option<usize> {
+    let [_, verb, option, _, rest @ ..] = words else {
+        return None;
+    };
+    if (verb.as_str(), option.as_str()) != (VERBS[0], "--server") {
+        return None;
+    }
+    let mut length = SERVER_WORD + 1;
+    let mut rest = rest;
+    while let [option, _, after @ ..] = rest
+        && OPTIONS.contains(&option.as_str())
+    {
+        length += 2;
+        rest = after;
+    }
+    (rest.first()?.as_str() == "--").then_some(length + 1)
+}
+
 fn wrapping(words: &[String], programs: &[String]) -> Wrapping {
     let is_program = |word: &str| is_program(word, programs);
-    if let [program, verb, option, _, dashes, _, ..] = words
+    if let Some(program) = words.first()
         && Path::new(program).is_absolute()
         && is_program(program)
-        && (verb.as_str(), option.as_str(), dashes.as_str()) == (VERBS[0], "--server", "--")
+        && wrapper_length(words).is_some_and(|length| words.len() > length)
     {
         return Wrapping::Ours;
     }

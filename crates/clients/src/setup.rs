@@ -12,7 +12,7 @@ use crate::{
     file::{FileError, Original},
     ledger::{ChangedFile, Ledger, LedgerError},
     locate::{self, ClientFile, Roots},
-    plan::{self, FileForm, FilePlan, PlanOutcome, PlannedServer, Wish},
+    plan::{self, FileForm, FilePlan, PlanOutcome, PlannedServer, Wish, Wrapper},
     syntax::SyntaxMistake,
     table::{Client, Scope},
 };
@@ -39,13 +39,40 @@ pub struct Options {
     pub confirmed: Option<BTreeMap<PathBuf, String>>,
 }
 
+/// The program that clients start as a wrapper, and its options.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrapperCommand {
+    /// The absolute path of the program.
+    pub program: String,
+    /// Options and their values: `--config` and `--db`.
+    pub options: Vec<String>,
+}
+
+impl From<&str> for WrapperCommand {
+    fn from(program: &str) -> Self {
+        Self {
+            program: program.to_owned(),
+            options: Vec::new(),
+        }
+    }
+}
+
+impl WrapperCommand {
+    fn borrowed(&self) -> Wrapper<'_> {
+        Wrapper {
+            program: &self.program,
+            options: &self.options,
+        }
+    }
+}
+
 /// The direction of a setup: servers are wrapped or unwrapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetupDirection {
     /// This program becomes the wrapper of every server that is started by a command.
-    Wrap(String),
+    Wrap(WrapperCommand),
     /// This program becomes the wrapper of every server, also of those with URLs.
-    WrapAll(String),
+    WrapAll(WrapperCommand),
     /// The wrappers are removed.
     Unwrap,
 }
@@ -162,8 +189,8 @@ fn change(
     let known = ledger.get(&file.path).cloned();
     let kept = known.as_ref().map_or(&[][..], |known| &known.servers);
     let wish = match &options.direction {
-        SetupDirection::Wrap(program) => Wish::Wrap(program),
-        SetupDirection::WrapAll(program) => Wish::WrapAll(program),
+        SetupDirection::Wrap(wrapper) => Wish::Wrap(wrapper.borrowed()),
+        SetupDirection::WrapAll(wrapper) => Wish::WrapAll(wrapper.borrowed()),
         SetupDirection::Unwrap => Wish::Unwrap,
     };
     let plan = settled(file.form, &original.bytes, kept, wish)?;

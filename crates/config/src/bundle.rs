@@ -38,6 +38,7 @@ pub(super) fn load_on_bundle(
         text: Arc::new(sources.clone()),
         lost: Vec::new(),
         switched_off: Vec::new(),
+        instead_of: None,
     })
 }
 

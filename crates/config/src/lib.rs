@@ -22,6 +22,7 @@ mod reload;
 mod settings;
 mod sources;
 mod trust;
+mod unusable;
 mod written;
 
 #[cfg(test)]
@@ -53,6 +54,7 @@ pub use self::{
     },
     sources::{LocalConfig, Search, Source, SourceError, Sources},
     trust::{Distrust, Trust},
+    unusable::{UnusablePolicy, load_or_built_in, load_sources_or_built_in},
     written::is_unprintable,
 };
 
@@ -75,6 +77,8 @@ pub struct LoadedConfiguration {
     pub lost: Vec<String>,
     /// Enforcing settings of the previous configuration that this one turns off.
     pub switched_off: Vec<String>,
+    /// The configuration that cannot be used, if the built-in rules apply in its place.
+    pub instead_of: Option<Arc<UnusablePolicy>>,
 }
 
 impl LoadedConfiguration {
@@ -156,6 +160,7 @@ pub fn load_sources(sources: &Sources) -> Result<LoadedConfiguration, ConfigErro
         text: Arc::new(sources.clone()),
         lost: Vec::new(),
         switched_off: Vec::new(),
+        instead_of: None,
     };
     Ok(document.mistakes.unless_any(loaded)?)
 }

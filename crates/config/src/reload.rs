@@ -1,6 +1,7 @@
 //! Reloading: a configuration is followed while it changes.
 
 use std::{
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -52,12 +53,20 @@ pub enum ReloadOccasion {
 impl Reloader {
     /// Follows the files that `search` finds; `current` is their configuration now.
     pub fn new(search: Search, trust: Trust, current: &LoadedConfiguration) -> Self {
+        // The built-in rules in the place of an unusable configuration are no rules that a repaired one could lack.
+        let policy = match current.instead_of {
+            Some(_) => Arc::new(Policy {
+                mode: current.policy.mode,
+                ..Policy::default()
+            }),
+            None => Arc::clone(&current.policy),
+        };
         Self {
             search,
             trust,
             seen: current.hash,
             from_file: current.sources.iter().any(is_file),
-            policy: Arc::clone(&current.policy),
+            policy,
             hash: current.hash,
             path: current.path(),
             own: Arc::clone(&current.text),
@@ -160,6 +169,11 @@ impl Reloader {
     pub fn path(&self) -> String {
         let own = self.search.own_file();
         own.map_or_else(|| self.path.clone(), |own| own.display().to_string())
+    }
+
+    /// Returns the user's own file, if it exists or is named.
+    pub fn own_file(&self) -> Option<&Path> {
+        self.search.own_file()
     }
 
     /// Returns the rules that the configuration that is held back lacks.

@@ -123,6 +123,16 @@ impl Search {
         own.map(PathBuf::as_path)
     }
 
+    /// Returns the place of the file of a user with the home directory `home` and no other variable.
+    pub fn user_place(home: &Path) -> PathBuf {
+        home.join(".config/mcpmon").join(FILE_NAME)
+    }
+
+    /// Returns the place of the user's own file, which may not exist.
+    pub fn own_place(&self) -> Option<&Path> {
+        self.own_file().or(self.user.as_deref())
+    }
+
     /// Reads the configuration that is found.
     ///
     /// # Errors

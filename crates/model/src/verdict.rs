@@ -71,6 +71,14 @@ pub struct Denial {
 }
 
 impl Denial {
+    /// The rule of a denial that no policy made: a fault of mcpmon, or of the server's start.
+    pub const FAULT: &'static str = "mcpmon.fault";
+
+    /// Returns whether a fault is the cause, and no rule of the policy.
+    pub fn is_fault(&self) -> bool {
+        self.rule == Self::FAULT
+    }
+
     /// Returns whether a secret was left out of the reason; the text of the answer must then not repeat the secret.
     pub fn is_masked(&self) -> bool {
         self.reason.contains(MASK)

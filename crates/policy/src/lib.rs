@@ -14,6 +14,7 @@ mod arguments;
 mod cross_server;
 mod environment;
 mod extent;
+mod faults;
 mod inspection;
 mod known;
 mod llm;
@@ -32,6 +33,7 @@ pub use arguments::{ArgumentInspection, OnSecret};
 pub use cross_server::{Burst, Categories, Classifier, CrossServer, CrossServerDecision, Flow, ToolGlob};
 pub use environment::{EnvironmentRules, VariableVerdict, variable_names};
 pub use extent::PolicyExtent;
+pub use faults::{Fault, FaultResponse, PolicyOwner, mode_of_unusable, respond};
 pub use inspection::{
     Approvals, DefinitionInspection, Handling, Limits, OnDetection, OnNewTool, OnOutput, OnTimeout,
     OutputInspection, Requests, Suppression,

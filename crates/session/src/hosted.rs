@@ -142,6 +142,8 @@ impl Session {
             generation,
             launch: launch::PinHolder::ByDaemon, // nothing is started
             entrance: None,
+            faults: Vec::new(),
+            db: None,
         };
         let mut judge = Self::start(now, conversation, loaded, parts);
         judge.guard.monitor_mut().know_places(hosting.places.clone());

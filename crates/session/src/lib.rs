@@ -5,6 +5,8 @@
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 
+mod alone;
+mod awaited;
 mod beside;
 mod calls;
 pub mod clock;
@@ -15,6 +17,7 @@ mod host;
 pub mod hosted;
 mod http;
 mod kept;
+mod last_mode;
 mod launch;
 mod link;
 mod loss;
@@ -42,7 +45,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_config::{ConfigError, LoadedConfiguration, Reloader, Search, Trust, load_sources};
+use mcpmon_config::{ConfigError, LoadedConfiguration, Reloader, Search, Trust, load_sources_or_built_in};
 use mcpmon_engine::{Judgement, Monitor, StoreEffect, pins::PinBook};
 use mcpmon_guard::{Guard, JudgementOutcome};
 use mcpmon_model::{
@@ -51,14 +54,16 @@ use mcpmon_model::{
 };
 use mcpmon_policy::{Policy, network::table::Tables};
 use mcpmon_store::{
-    Access, Destination, OpenError, QueryError, Recorder, RecorderSettings, RecorderStatus, SessionMember,
-    Store, StoreEntry, StoreError, StoreLocation,
+    Destination, OpenError, QueryError, Recorder, RecorderSettings, RecorderStatus, SessionMember, Store,
+    StoreEntry, StoreError,
 };
 
 pub use self::{
+    alone::{SessionFault, describe_faults, own_policy},
     comparison::{Comparison, ComparisonOutcome},
     hosted::{HostedParts, recorder},
     http::OfferQueue,
+    last_mode::note_mode,
     launch::{LaunchEnd, StartedServer},
     note::note,
     policies::Policies,
@@ -157,6 +162,10 @@ pub struct Session {
     launch: launch::PinHolder,
     /// The state of joining the session, until it is joined.
     entrance: Option<Entrance>,
+    /// The faults at the start that were not repaired since.
+    faults: Vec<SessionFault>,
+    /// The store that was named.
+    db: Option<PathBuf>,
 }
 
 /// The work that remains before anything but the server's start can be judged.
@@ -166,6 +175,8 @@ enum Entrance {
     Told(Link, Box<SharedSnapshot>),
     /// Read the user's own store.
     Ask(Box<Store>),
+    /// Take over what could be read of a store that cannot be written yet.
+    Await(Box<SharedSnapshot>),
 }
 
 impl Session {
@@ -224,19 +235,17 @@ impl Session {
         link: Link,
         state: protocol::SharedSessionState,
     ) -> Result<Self, JudgeError> {
-        let own = options
-            .db
-            .clone()
-            .or_else(mcpmon_store::own_store)
-            .ok_or(JudgeError::NoPlace)?;
+        let own = options.db.clone().or_else(mcpmon_store::own_store);
+        let own = own.unwrap_or_else(|| alone::NO_PLACE.into());
         let shared = SharedState::daemon(link.clone(), &state.generation);
         let generation = shared.as_of(state.changes);
         let mut snapshot = shared::snapshot(state);
         let loaded = match (snapshot.policy.take(), options.loaded) {
-            (Some(sources), _) => load_sources(&sources)?,
+            (Some(sources), _) => load_sources_or_built_in(&sources),
             (None, Some(loaded)) => loaded,
-            (None, None) => mcpmon_config::load(&options.search, options.trust)?,
+            (None, None) => own_policy(&options.search, options.trust, options.db.as_deref()),
         };
+        let faults = alone::policy_fault(&loaded).into_iter().collect();
         let (loaded, own_policy) = FollowedFile::over(loaded, options.search, options.trust);
         let parts = Parts {
             member,
@@ -250,65 +259,38 @@ impl Session {
             generation,
             launch: launch::PinHolder::ByDaemon,
             entrance: Some(Entrance::Told(link, Box::new(snapshot))),
+            faults,
+            db: options.db,
         };
         Ok(Self::start(now, options.conversation, &loaded, parts))
     }
 
-    fn alone(now: Timestamp, mut options: Options, member: SessionMember) -> Result<Self, JudgeError> {
-        let loaded = match options.loaded.take() {
-            Some(loaded) => loaded,
-            None => mcpmon_config::load(&options.search, options.trust)?,
-        };
-        let mut settings = own_settings(&options, &loaded.settings.record)?;
-        let mut store = Store::open_at(&settings.location, Access::default())?;
-        let path = store.path().to_owned();
-        settings.location = StoreLocation::new(&path);
-        let shared = SharedState::store(path, member.clone(), process::lives);
-        let pins = launch::PinHolder::Here(pins::from_rows(store.pins_of(&member.identity)?));
-        let parts = Parts {
-            member,
-            recorder: Recorder::new(settings),
-            generation: shared.generation(),
-            shared,
-            reloader: Some(Reloader::new(options.search, options.trust, &loaded)),
-            own: None,
-            launch: pins,
-            entrance: Some(Entrance::Ask(Box::new(store))),
-        };
-        Ok(Self::start(now, options.conversation, &loaded, parts))
-    }
-
-    /// Joins the session, and begins to write the records.
+    /// Joins the session, and begins to write the records. If they cannot be written, they wait, and the fault is
+    /// reported.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be read or written, or no thread can be started.
+    /// Returns an error if the store cannot be read, and the policy enforces.
     pub fn join(&mut self, now: Timestamp) -> Result<(), JudgeError> {
         self.host.lookups.place(self.guard.monitor_mut());
-        let (destination, snapshot): (Box<dyn Destination>, SharedSnapshot) = match self.entrance.take() {
-            None => return Ok(()),
-            Some(Entrance::Told(link, snapshot)) => {
+        let Some(entrance) = self.entrance.take() else {
+            return Ok(());
+        };
+        let (destination, snapshot): (Box<dyn Destination>, SharedSnapshot) = match entrance {
+            Entrance::Told(link, snapshot) => {
                 let own = self.host.recorder.path();
                 (Box::new(ResultReader(ThroughDaemon::new(link, own))), *snapshot)
             }
-            Some(Entrance::Ask(mut store)) => {
-                let before = self.host.shared.generation();
-                let members = store.join(now, &self.host.member)?;
-                // The own change is known already. A change of another process in the meantime may be missing in what
-                // was read; it is noticed with the next message, as all later ones.
-                let after = self.host.shared.generation();
-                self.generation = match after == before.wrapping_add(1) {
-                    true => after,
-                    false => before,
-                };
-                let snapshot = shared::told_by(&mut store, &self.host.member, members, process::lives)?;
-                (Box::new(ResultReader(*store)), snapshot)
-            }
+            Entrance::Ask(store) => self.enter(now, store)?,
+            Entrance::Await(snapshot) => (self.awaited(), *snapshot),
         };
-        self.host.recorder.begin(destination)?;
+        if let Err(error) = self.host.recorder.begin(destination) {
+            self.note_lost_record(&error);
+        }
         self.host.joined = Instant::now();
         self.take(now, snapshot);
         self.changed.clear(); // nobody has seen a list yet
         self.introduce(now);
+        self.report_faults(now);
         Ok(())
     }
 
@@ -342,6 +324,8 @@ impl Session {
             served: None,
             launch: parts.launch,
             entrance: parts.entrance,
+            faults: parts.faults,
+            db: parts.db,
         }
     }
 
@@ -384,6 +368,9 @@ impl Session {
     /// Returns whether the server may run at all, whatever its files are. Call it before the server is started. `derived` is
     /// the id that follows from its program or its declaration.
     pub fn admit(&mut self, now: Timestamp, derived: &ServerId) -> Verdict {
+        if let Some(denial) = self.fault_denial() {
+            return Verdict::Block(self.refuse(now, denial));
+        }
         let mut outcome = JudgementOutcome::default();
         let verdict = self.guard.admit(now, derived, &mut outcome);
         self.carry_out(&mut outcome);
@@ -410,7 +397,11 @@ impl Session {
             return;
         }
         // Own records that are not written yet would look as if they had been reset.
-        if let Err(unsettled) = self.host.recorder.flush(FLUSH) {
+        let patience = match self.host.recorder.status().last_error {
+            Some(_) => Duration::ZERO, // it is tried again and again
+            None => FLUSH,
+        };
+        if let Err(unsettled) = self.host.recorder.flush(patience) {
             self.heed_kills();
             return self
                 .host
@@ -560,6 +551,8 @@ struct Parts {
     generation: u64,
     launch: launch::PinHolder,
     entrance: Option<Entrance>,
+    faults: Vec<SessionFault>,
+    db: Option<PathBuf>,
 }
 
 /// Returns the id of a session for a conversation without one. It is unique on this host and in all its containers.

@@ -10,6 +10,7 @@ use mcpmon_policy::network::table::Tables;
 
 use super::{
     Session,
+    last_mode::note_mode,
     own::{FollowedFile, told},
     shared::SharedSnapshot,
 };
@@ -30,7 +31,10 @@ impl Session {
     pub(super) fn heed_kills(&mut self) {
         match self.host.shared.look(self.policy_hash) {
             Ok(snapshot) => self.stop_as_told(snapshot.kills),
-            Err(error) => tracing::warn!(%error, "the kill switch is not heard of"),
+            Err(error) if self.host.presence.is_here() => {
+                tracing::warn!(%error, "cannot read the kill switch");
+            }
+            Err(error) => tracing::debug!(%error, "cannot read the kill switch"),
         }
     }
 
@@ -159,6 +163,10 @@ impl Session {
         let event = told(now, None, path.unwrap_or_default(), &news);
         if let Ok(loaded) = news {
             self.adopt(now, &loaded);
+            if let Some(own) = self.reloader.as_ref().and_then(Reloader::own_file) {
+                note_mode(self.db.as_deref(), own, loaded.policy.mode);
+            }
+            self.end_policy_fault(now);
         }
         self.host.push(event);
     }

@@ -135,6 +135,18 @@ impl SharedState {
         }
     }
 
+    /// The state in the store at `path`, which cannot be opened yet.
+    pub(super) fn awaited_store(path: PathBuf, member: SessionMember, lives: fn(ProcessId) -> bool) -> Self {
+        Self::Store {
+            generation: None,
+            calls: Box::new(StoredCalls::new(path.clone(), member.session.clone())),
+            path,
+            reader: None,
+            member: Box::new(member),
+            lives,
+        }
+    }
+
     /// Returns the number of changes. It reads a page in memory.
     pub(super) fn generation(&self) -> u64 {
         match self {
@@ -250,12 +262,18 @@ impl SharedState {
                 reader,
                 member,
                 lives,
+                generation,
                 ..
             } => {
                 let reader = match reader {
                     Some(reader) => reader,
                     None => reader.insert(StoreReader::open(path)?),
                 };
+                // While the store could not be written, only its content at that time was read.
+                reader.thaw();
+                if generation.is_none() {
+                    *generation = Generation::open(&Generation::path(path)).ok();
+                }
                 look_into(reader, member, *lives)
             }
         }

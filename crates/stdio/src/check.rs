@@ -3,6 +3,7 @@
 use std::{
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
 };
 
@@ -54,11 +55,18 @@ impl<T> Verification<T> {
 pub(super) enum FileCheck<T> {
     Due(Verification<T>),
     Running {
-        measuring: JoinHandle<T>,
+        measuring: Measuring<T>,
         done: OwnedFd,
         holds: HoldUntil,
     },
     Done,
+}
+
+/// The work of a check.
+pub(super) enum Measuring<T> {
+    Thread(JoinHandle<T>),
+    /// Done by the relay itself, because no thread could be started.
+    Finished(T),
 }
 
 impl<T: Send + 'static> FileCheck<T> {
@@ -100,12 +108,15 @@ impl<T: Send + 'static> FileCheck<T> {
         match std::mem::replace(self, Self::Done) {
             Self::Due(Verification { measure, holds, .. }) => {
                 let (done, tell) = pipe2(OFlag::O_CLOEXEC)?;
+                let work = Arc::new(Mutex::new(Some((measure, tell))));
+                let taken = Arc::clone(&work);
                 let thread = std::thread::Builder::new().name("verify".to_owned());
-                let measuring = thread.spawn(move || {
-                    let found = measure();
-                    drop(tell);
-                    found
-                })?;
+                let started =
+                    thread.spawn(move || run(&taken).expect("the relay takes it only without a thread"));
+                let measuring = match started {
+                    Ok(thread) => Measuring::Thread(thread),
+                    Err(error) => Measuring::Finished(run(&work).ok_or(error)?),
+                };
                 *self = Self::Running {
                     measuring,
                     done,
@@ -122,10 +133,23 @@ impl<T: Send + 'static> FileCheck<T> {
         let Self::Running { measuring, .. } = std::mem::replace(self, Self::Done) else {
             return None;
         };
-        Some(
-            measuring
+        Some(match measuring {
+            Measuring::Thread(thread) => thread
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        )
+            Measuring::Finished(found) => found,
+        })
     }
+}
+
+/// The measurement, and the descriptor that is closed when it is done.
+type Work<T> = (Box<dyn FnOnce() -> T + Send>, OwnedFd);
+
+/// Runs the measurement, unless it was run before.
+fn run<T>(work: &Mutex<Option<Work<T>>>) -> Option<T> {
+    let taken = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let (measure, tell) = taken?;
+    let found = measure();
+    drop(tell);
+    Some(found)
 }

@@ -1,6 +1,7 @@
 //! A client without a server: each request is answered with the reason, until the client leaves.
 
 use std::{
+    fs::OpenOptions,
     io,
     os::fd::{AsFd as _, OwnedFd},
     time::Instant,
@@ -12,10 +13,11 @@ use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::signal::Signal,
-    unistd::read,
+    unistd::{dup2_stdin, dup2_stdout, read},
 };
 
 use super::{
+    check::{FileCheck, Verification},
     event::RelayError,
     relay::{ABANDONED, BUFFER, ReadOutcome, WAITING, read_once},
     sink::Sink,
@@ -35,6 +37,19 @@ pub struct ClientSide {
     buffer: Box<[u8]>,
 }
 
+/// Takes over the client's ends of standard input and output, and begins the check.
+pub(super) fn take_client<T: Send + 'static>(
+    verification: Option<Verification<T>>,
+) -> Result<(OwnedFd, Sink, FileCheck<T>), RelayError> {
+    let input = io::stdin().as_fd().try_clone_to_owned()?;
+    let output = Sink::inherited(io::stdout().as_fd().try_clone_to_owned()?)?;
+    let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    let check = FileCheck::new(verification)?;
+    dup2_stdin(&nothing)?;
+    dup2_stdout(&nothing)?;
+    Ok((input, output, check))
+}
+
 /// The events to handle.
 struct ClientEvents {
     told: bool,
@@ -44,11 +59,12 @@ struct ClientEvents {
 }
 
 impl ClientSide {
-    /// The client at this process's standard input and output.
+    /// The client at this process's standard input and output. Every descendant of this process is killed.
     ///
     /// # Errors
-    /// Returns an error if a descriptor cannot be duplicated.
+    /// Returns an error if a descriptor cannot be duplicated, or signals cannot be received.
     pub fn of_process(process: Box<RelayProcess>) -> Result<Self, RelayError> {
+        process.family.kill_all()?;
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let output = Sink::inherited(io::stdout().as_fd().try_clone_to_owned()?)?;
         Ok(Self::left(process, Some(input), Some(output)))

@@ -13,12 +13,12 @@ use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::signal::{Signal, kill},
-    unistd::{Pid, dup2_stdin, dup2_stdout, read, write},
+    unistd::{Pid, read, write},
 };
 
 use super::{
     check::{FileCheck, Verification},
-    client::ClientSide,
+    client::{ClientSide, take_client},
     end::ProcessEnd,
     event::{RelayError, RelayEvent, RelayOutcome},
     family::Family,
@@ -128,30 +128,26 @@ impl<T: Send + 'static> Relay<T> {
     /// Takes over this process's standard input and output, which are replaced by `/dev/null`.
     ///
     /// # Errors
-    /// Returns an error if a descriptor cannot be duplicated.
+    /// Returns an error if a descriptor cannot be made, and the process, whose standard input and output are left then.
     pub fn new(
         process: Box<RelayProcess>,
         server: RunningChild,
         verification: Option<Verification<T>>,
-    ) -> Result<Self, RelayError> {
-        let client_in = io::stdin().as_fd().try_clone_to_owned()?;
-        let client_out = io::stdout().as_fd().try_clone_to_owned()?;
-        let nothing = std::fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open("/dev/null")?;
-        dup2_stdin(&nothing)?;
-        dup2_stdout(&nothing)?;
+    ) -> Result<Self, (RelayError, Box<RelayProcess>)> {
+        let (client_in, client_out, check) = match take_client(verification) {
+            Ok(taken) => taken,
+            Err(error) => return Err((error, process)),
+        };
         Ok(Self {
             process,
             client_in: Some(client_in),
-            client_out: Some(Sink::inherited(client_out)?),
+            client_out: Some(client_out),
             server: server.pid,
             server_in: Some(server.stdin),
             server_out: Some(server.stdout),
             ended: None,
             hung_up: None,
-            check: FileCheck::new(verification)?,
+            check,
             abandoned: None,
             dismissed: None,
             ticked: Instant::now(),

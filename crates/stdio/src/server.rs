@@ -59,18 +59,18 @@ pub enum StartError {
 }
 
 impl RunningChild {
-    /// Executes `program` by its descriptor, with this environment and signal mask, in this process's group and, if the
-    /// kernel allows it, in `domain`. The server is killed when the calling thread ends. Its standard error has to be
-    /// read, because the server blocks when that pipe is full.
+    /// Executes `program` by its descriptor, with this environment, standard error and signal mask, in this process's
+    /// group and, if the kernel allows it, in `domain`. The server is killed when the calling thread ends.
     ///
     /// # Errors
     /// [`StartError`].
     pub fn start(
         program: OpenProgram,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
+        stderr: ServerStderr,
         mask: SigSet,
         domain: Option<Domain>,
-    ) -> Result<(Self, ServerStderr), StartError> {
+    ) -> Result<Self, StartError> {
         let arguments = program
             .arguments
             .into_iter()
@@ -81,13 +81,12 @@ impl RunningChild {
         let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|errno| StartError::Pipes(errno.into()));
         let (its_stdin, stdin) = pipe()?;
         let (stdout, its_stdout) = pipe()?;
-        let (stderr, its_stderr) = pipe()?;
         set_nonblocking(&stdout).map_err(StartError::Pipes)?;
         let image = Image {
             file: program.file,
             stdin: its_stdin,
             stdout: its_stdout,
-            stderr: its_stderr,
+            stderr: stderr.0,
             arguments: Strings::new(arguments.collect::<Result<_, _>>()?),
             environment: Strings::new(environment.collect::<Result<_, _>>()?),
             mask,
@@ -105,13 +104,12 @@ impl RunningChild {
                 },
             }
         })?;
-        let server = Self {
+        Ok(Self {
             pid,
             stdin: Sink::of_pipe(stdin).map_err(StartError::Pipes)?,
             stdout,
             unconfined: image.refused_domain.take().map(io::Error::from),
-        };
-        Ok((server, ServerStderr(stderr)))
+        })
     }
 
     /// Returns the process number.
@@ -128,6 +126,10 @@ mod tests {
 
     use super::*;
 
+    fn stderr() -> io::Result<ServerStderr> {
+        ServerStderr::open().map(|(stderr, _copies)| stderr)
+    }
+
     #[test]
     fn what_was_looked_at_is_what_runs_whatever_its_path_leads_to_by_then()
     -> Result<(), Box<dyn std::error::Error>> {
@@ -138,7 +140,7 @@ mod tests {
         fs::remove_file(&path)?;
         fs::copy("/bin/false", &path)?;
         let environment = [("NAME".into(), "value".into())];
-        let (server, _stderr) = RunningChild::start(program, environment, SigSet::empty(), None)?;
+        let server = RunningChild::start(program, environment, stderr()?, SigSet::empty(), None)?;
         let said = all(server.stdout)?;
         waitpid(server.pid, None)?;
         assert_eq!(said, "as looked at\n");
@@ -148,8 +150,8 @@ mod tests {
     #[test]
     fn it_has_the_environment_it_is_given_and_no_other() -> Result<(), Box<dyn std::error::Error>> {
         let program = OpenProgram::resolve("env".as_ref(), &[], Some("/usr/bin:/bin".as_ref()))?;
-        let (server, _stderr) =
-            RunningChild::start(program, [("NAME".into(), "a=b".into())], SigSet::empty(), None)?;
+        let environment = [("NAME".into(), "a=b".into())];
+        let server = RunningChild::start(program, environment, stderr()?, SigSet::empty(), None)?;
         let said = all(server.stdout)?;
         waitpid(server.pid, None)?;
         assert_eq!(said, "NAME=a=b\n");
@@ -164,10 +166,10 @@ mod tests {
         fs::write(&path, b"\x7fELF\0 and nothing more")?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         let program = OpenProgram::resolve(path.as_os_str(), &[], None)?;
-        let started = RunningChild::start(program, [], SigSet::empty(), None);
+        let started = RunningChild::start(program, [], stderr()?, SigSet::empty(), None);
         assert!(matches!(started, Err(StartError::Execute { .. })), "{started:?}");
         let program = OpenProgram::resolve("true".as_ref(), &["a\0b".into()], None)?;
-        let started = RunningChild::start(program, [], SigSet::empty(), None);
+        let started = RunningChild::start(program, [], stderr()?, SigSet::empty(), None);
         assert!(matches!(started, Err(StartError::Nul(_))), "{started:?}");
         Ok(())
     }
@@ -175,8 +177,8 @@ mod tests {
     /// Runs a script with a shell in a domain, and returns its output.
     fn said_in_a_domain(script: &str) -> Result<String, Box<dyn std::error::Error>> {
         let program = OpenProgram::resolve("/bin/sh".as_ref(), &["-c".into(), script.into()], None)?;
-        let (server, _stderr) =
-            RunningChild::start(program, env::vars_os(), SigSet::empty(), Some(Domain::new()?))?;
+        let domain = Some(Domain::new()?);
+        let server = RunningChild::start(program, env::vars_os(), stderr()?, SigSet::empty(), domain)?;
         assert!(server.unconfined.is_none(), "{server:?}");
         let said = all(server.stdout)?;
         waitpid(server.pid, None)?;

@@ -11,8 +11,9 @@ use std::{
 
 use nix::{
     errno::Errno,
+    fcntl::OFlag,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    unistd::{read, write},
+    unistd::{pipe2, read, write},
 };
 
 /// Bytes read at a time.
@@ -22,7 +23,7 @@ const MAX_WAITING_BYTES: usize = 256 << 10;
 /// Stack size of the thread, which does little but system calls.
 const STACK_BYTES: usize = 64 << 10;
 
-/// The end of a pipe on which a server writes its standard error.
+/// The descriptor to which a server writes its standard error.
 #[derive(Debug)]
 pub struct ServerStderr(pub(super) OwnedFd);
 
@@ -53,21 +54,31 @@ pub struct StderrCopy {
 }
 
 impl ServerStderr {
-    /// Forwards everything in a thread, until no process has the other end open.
+    /// Makes a pipe for a server, and forwards in a thread everything that is written to it, until no process has it
+    /// open. If there is no descriptor or thread for that, the server gets this process's standard error itself, and
+    /// there are no copies.
     ///
     /// # Errors
-    /// Returns an error if the thread cannot be started.
-    pub fn pass_on(self) -> io::Result<StderrCopies> {
+    /// Returns an error if this process's standard error cannot be duplicated.
+    pub fn open() -> io::Result<(Self, Option<StderrCopies>)> {
+        match Self::forwarded() {
+            Ok((stderr, copies)) => Ok((stderr, Some(copies))),
+            Err(_) => Ok((Self(io::stderr().as_fd().try_clone_to_owned()?), None)),
+        }
+    }
+
+    fn forwarded() -> io::Result<(Self, StderrCopies)> {
+        let (source, sink) = pipe2(OFlag::O_CLOEXEC)?;
         let shared = Arc::new(SharedCopies::default());
         let copies = StderrCopies(Arc::clone(&shared));
         let named = thread::Builder::new()
             .name("stderr".to_owned())
             .stack_size(STACK_BYTES);
         named.spawn(move || {
-            pass_on(&self.0, &shared);
+            pass_on(&source, &shared);
             shared.close();
         })?;
-        Ok(copies)
+        Ok((Self(sink), copies))
     }
 }
 
@@ -145,8 +156,6 @@ fn write_all(mut bytes: &[u8]) -> bool {
 mod tests {
     use std::io::Write as _;
 
-    use nix::{fcntl::OFlag, unistd::pipe2};
-
     use super::*;
 
     #[test]
@@ -170,9 +179,9 @@ mod tests {
 
     #[test]
     fn the_copies_end_with_the_pipe() {
-        let (source, sink) = pipe2(OFlag::O_CLOEXEC).unwrap();
-        let copies = ServerStderr(source).pass_on().unwrap();
-        std::fs::File::from(sink).write_all(b"passed on\n").unwrap();
+        let (stderr, copies) = ServerStderr::open().unwrap();
+        let copies = copies.unwrap();
+        std::fs::File::from(stderr.0).write_all(b"passed on\n").unwrap();
         assert_eq!(copies.next_copy().unwrap().bytes, b"passed on\n");
         assert_eq!(copies.next_copy(), None, "nothing comes after the end");
     }

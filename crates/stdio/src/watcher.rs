@@ -29,8 +29,8 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// The role of this process after the division.
 #[derive(Debug)]
 pub enum WrapperProcess {
-    /// The watcher, which the client knows; the relaying process has ended like this.
-    Watcher(ProcessEnd),
+    /// The watcher, which the client knows; the relaying process has ended like this, or cannot be watched.
+    Watcher(io::Result<ProcessEnd>),
     /// The relaying process.
     Relay(Box<RelayProcess>),
 }
@@ -65,7 +65,7 @@ pub fn divide() -> io::Result<WrapperProcess> {
     match sys::divide()? {
         ForkResult::Parent { child } => {
             drop(control);
-            watch(child, &tell).map(WrapperProcess::Watcher)
+            Ok(WrapperProcess::Watcher(watch(child, &tell)))
         }
         ForkResult::Child => {
             drop(tell);

@@ -44,6 +44,8 @@ pub(super) struct StoreWriter {
     removed: UnreportedRemovals,
     /// The time of the next claim of events for posting.
     next_claim: Instant,
+    /// The error that was logged and has not ended since.
+    logged: Option<String>,
 }
 
 /// The interval at which removals by `record.retention` are reported.
@@ -135,6 +137,7 @@ impl StoreWriter {
             events_until_retention: RETENTION_EVENTS,
             removed: UnreportedRemovals::new(),
             next_claim: Instant::now(),
+            logged: None,
         }
     }
 
@@ -258,10 +261,15 @@ impl StoreWriter {
         let mut pause = FIRST_PAUSE;
         loop {
             let Err(error) = self.destination.keep(entries) else {
+                self.logged = None;
                 return BatchOutcome::Written { events };
             };
             let text = describe(&error);
-            tracing::warn!(error = text, "the record cannot be written");
+            // It is tried again every few seconds.
+            if self.logged.as_ref() != Some(&text) {
+                tracing::warn!(error = text, "the record cannot be written");
+                self.logged = Some(text.clone());
+            }
             if !error.is_transient() || !self.queue.pause(pause) {
                 return BatchOutcome::Dropped { events, error: text };
             }

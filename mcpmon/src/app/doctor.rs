@@ -23,6 +23,7 @@ use super::{
     control::{self, AskError, DaemonAnswer, DaemonRequest},
     group, kept, rungs,
     selftest::{self, CheckOutcome, SelfTestCheck},
+    setup::{WrappedServers, wrapped_servers},
     status::{RunningServer, Status},
 };
 
@@ -104,6 +105,7 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
     findings.push(sandbox(&unsupported));
     findings.push(group_exists());
     findings.push(configuration(&loaded));
+    findings.extend(wrapped_servers(search).and_then(wrappers));
     if let Ok(loaded) = &loaded {
         findings.extend(declared_sandboxes(&loaded.policy, &unsupported));
     }
@@ -299,6 +301,28 @@ fn configuration(loaded: &Result<LoadedConfiguration, ConfigError>) -> DoctorFin
         }
         Err(error) => {
             broken("configuration", error.to_string()).remedy("`mcpmon policy check` shows every mistake")
+        }
+    }
+}
+
+/// Checks that the wrappers of clients use the policy and the store of this user; `None` if there is no wrapper.
+fn wrappers(found: WrappedServers) -> Option<DoctorFinding> {
+    let subject = "wrapped servers";
+    let WrappedServers { count, elsewhere } = found;
+    match (count, &elsewhere[..]) {
+        (0, _) => None,
+        (_, []) => Some(good(
+            subject,
+            format!("{count}, with this user's policy and store"),
+        )),
+        (_, servers) => {
+            let detail = format!(
+                "{} of {count} use another policy or store than this shell: {}",
+                servers.len(),
+                servers.join(", ")
+            );
+            let remedy = "`mcpmon setup` writes the policy and the store into their commands";
+            Some(degraded(subject, detail).remedy(remedy))
         }
     }
 }

@@ -30,6 +30,8 @@ pub enum ErrorKind {
     Usage,
     /// Privileges, the kernel or files are missing: 3.
     Environment,
+    /// A server cannot be judged because of a fault of mcpmon: 4.
+    Fault,
     /// The reader of the output closed it: exit status 0 without a message.
     BrokenPipe,
 }
@@ -52,7 +54,7 @@ impl CliError {
     }
 
     /// Prints the error and returns the exit status.
-    pub(super) fn report(&self, stderr: &mut dyn Write) -> ExitCode {
+    pub(in crate::cli) fn report(&self, stderr: &mut dyn Write) -> ExitCode {
         if self.kind == ErrorKind::BrokenPipe {
             return ExitCode::SUCCESS;
         }
@@ -81,6 +83,7 @@ impl ErrorKind {
             Self::Refused => 1,
             Self::Usage => 2,
             Self::Environment => 3,
+            Self::Fault => 4,
         }
     }
 }

@@ -25,7 +25,7 @@ fn form(id: &str, path: &str) -> FileForm {
 }
 
 fn wrap(text: &str, form: FileForm) -> FilePlan {
-    plan(text.as_bytes(), form, &[], Wish::Wrap(PROGRAM))
+    plan(text.as_bytes(), form, &[], Wish::Wrap(PROGRAM.into()))
         .unwrap_or_else(|mistake| panic!("{mistake:?}:\n{text}"))
 }
 
@@ -44,7 +44,7 @@ fn round_trip(original: &str, form: FileForm) -> FilePlan {
         let once = wrap(&variant, form);
         let words =
             |plan: &FilePlan| -> Vec<_> { plan.servers.iter().map(|server| server.before.clone()).collect() };
-        let again = plan(&once.text, form, &once.kept, Wish::Wrap(PROGRAM)).expect("readable");
+        let again = plan(&once.text, form, &once.kept, Wish::Wrap(PROGRAM.into())).expect("readable");
         assert_eq!(text_of(&again), text_of(&once), "set up twice");
         assert_eq!(again.kept, once.kept);
         for server in &again.servers {
@@ -61,7 +61,7 @@ fn round_trip(original: &str, form: FileForm) -> FilePlan {
             "undone without the ledger"
         );
 
-        let moved = plan(&once.text, form, &once.kept, Wish::Wrap("/opt/monitor")).expect("readable");
+        let moved = plan(&once.text, form, &once.kept, Wish::Wrap("/opt/monitor".into())).expect("readable");
         assert_eq!(text_of(&moved), text_of(&once).replace(PROGRAM, "/opt/monitor"));
         let back = plan(&moved.text, form, &moved.kept, Wish::Unwrap).expect("readable");
         assert_eq!(text_of(&back), variant, "undone after a move");
@@ -382,7 +382,7 @@ fn remote_servers_are_wrapped_on_request_and_come_back(id: &str, path: &str, ori
         format!("\u{feff}{original}"),
         original.trim_end().to_owned(),
     ] {
-        let wish = Wish::WrapAll(PROGRAM);
+        let wish = Wish::WrapAll(PROGRAM.into());
         let once = settled(form, variant.as_bytes(), &[], wish).expect("certain");
         let remote = |server: &&crate::PlannedServer| server.url.is_some();
         assert!(once.servers.iter().filter(remote).count() > 0);
@@ -391,10 +391,11 @@ fn remote_servers_are_wrapped_on_request_and_come_back(id: &str, path: &str, ori
         }
         let again = plan(&once.text, form, &once.kept, wish).expect("readable");
         assert_eq!(text_of(&again), text_of(&once), "set up twice");
-        let later = plan(&once.text, form, &once.kept, Wish::Wrap(PROGRAM)).expect("readable");
+        let later = plan(&once.text, form, &once.kept, Wish::Wrap(PROGRAM.into())).expect("readable");
         assert_eq!(text_of(&later), text_of(&once), "set up without remote servers");
         assert_eq!(later.kept, once.kept);
-        let moved = settled(form, &once.text, &once.kept, Wish::WrapAll("/opt/monitor")).expect("certain");
+        let moved =
+            settled(form, &once.text, &once.kept, Wish::WrapAll("/opt/monitor".into())).expect("certain");
         assert_eq!(text_of(&moved), text_of(&once).replace(PROGRAM, "/opt/monitor"));
         for wrapped in [&once, &moved] {
             let back = settled(form, &wrapped.text, &wrapped.kept, Wish::Unwrap).expect("certain");
@@ -412,7 +413,13 @@ fn remote_servers_are_wrapped_on_request_and_come_back(id: &str, path: &str, ori
 #[test]
 fn a_wrapper_of_a_url_is_started_like_any_server() {
     let texts = |id, path, text: &str| {
-        let plan = plan(text.as_bytes(), form(id, path), &[], Wish::WrapAll(PROGRAM)).expect("readable");
+        let plan = plan(
+            text.as_bytes(),
+            form(id, path),
+            &[],
+            Wish::WrapAll(PROGRAM.into()),
+        )
+        .expect("readable");
         text_of(&plan).to_owned()
     };
     assert_snapshot!(texts("vscode", "User/mcp.json", REMOTE_LINES), @r#"
@@ -456,7 +463,7 @@ fn a_wrapper_of_a_url_is_started_like_any_server() {
 fn a_client_may_write_its_file_anew_while_a_url_is_wrapped() {
     let form = form("claude-code", ".claude.json");
     let original = CLAUDE_CODE.replace("\\ud83d", "");
-    let once = plan(original.as_bytes(), form, &[], Wish::WrapAll(PROGRAM)).expect("readable");
+    let once = plan(original.as_bytes(), form, &[], Wish::WrapAll(PROGRAM.into())).expect("readable");
     let value: serde_json::Value = serde_json::from_slice(&once.text).expect("JSON");
     let anew = serde_json::to_vec_pretty(&value).expect("text");
     assert_ne!(anew, once.text);
@@ -493,7 +500,7 @@ fn a_client_may_write_its_file_anew_while_a_url_is_wrapped() {
 fn a_url_that_no_wrapper_can_take_says_why(members: &str) -> &'static str {
     let text = format!("{{\"mcpServers\": {{\"a\": {{{members}}}}}}}");
     let form = form("cursor", "~/.cursor");
-    let plan = plan(text.as_bytes(), form, &[], Wish::WrapAll(PROGRAM)).expect("readable");
+    let plan = plan(text.as_bytes(), form, &[], Wish::WrapAll(PROGRAM.into())).expect("readable");
     assert_eq!(text_of(&plan), text);
     let PlanOutcome::Unclear(reason) = plan.servers[0].outcome else {
         panic!("{:?}", plan.servers[0].outcome);
@@ -538,7 +545,7 @@ fn every_server_of_a_file_has_an_outcome() {
 #[test_case("- a\n" => "1:1: expected an object"; "a list")]
 fn yaml_that_is_not_edited_says_where(text: &str) -> String {
     let form = form("goose", "goose");
-    let mistake = plan(text.as_bytes(), form, &[], Wish::Wrap(PROGRAM)).expect_err("refused");
+    let mistake = plan(text.as_bytes(), form, &[], Wish::Wrap(PROGRAM.into())).expect_err("refused");
     format!("{}:{}: {}", mistake.line, mistake.column, mistake.reason)
 }
 
@@ -564,7 +571,7 @@ fn yaml_servers_that_are_not_edited_say_why(server: &str) -> String {
 #[test_case("[mcp_servers.a]\ncommand = 'x'\n[mcp_servers.a]\ncommand = 'y'\n" => 3; "two servers of one name")]
 fn malformed_toml_has_a_line(text: &str) -> usize {
     let form = form("codex", "CODEX_HOME");
-    plan(text.as_bytes(), form, &[], Wish::Wrap(PROGRAM))
+    plan(text.as_bytes(), form, &[], Wish::Wrap(PROGRAM.into()))
         .expect_err("refused")
         .line
 }

@@ -56,7 +56,7 @@ impl Home {
     }
 
     fn wrap(&self) -> Vec<FileReport> {
-        run(&self.options(SetupDirection::Wrap(PROGRAM.to_owned()), SetupEffect::Write)).expect("remembered")
+        run(&self.options(SetupDirection::Wrap(PROGRAM.into()), SetupEffect::Write)).expect("remembered")
     }
 
     fn unwrap(&self) -> Vec<FileReport> {
@@ -121,7 +121,7 @@ fn files_are_wrapped_once_and_come_back() {
 fn a_preview_changes_and_makes_nothing() {
     let home = Home::new();
     home.write("home/.cursor/mcp.json", CURSOR);
-    let options = home.options(SetupDirection::Wrap(PROGRAM.to_owned()), SetupEffect::Preview);
+    let options = home.options(SetupDirection::Wrap(PROGRAM.into()), SetupEffect::Preview);
     let reports = run(&options).expect("nothing to remember");
     assert_eq!(reports[0].servers[0].outcome, PlanOutcome::Wrap);
     assert_eq!(home.read("home/.cursor/mcp.json"), CURSOR);
@@ -201,7 +201,7 @@ fn only_what_was_confirmed_is_changed() {
     let home = Home::new();
     home.write("home/.cursor/mcp.json", CURSOR);
     home.write("home/.kiro/settings/mcp.json", CURSOR);
-    let mut options = home.options(SetupDirection::Wrap(PROGRAM.to_owned()), SetupEffect::Preview);
+    let mut options = home.options(SetupDirection::Wrap(PROGRAM.into()), SetupEffect::Preview);
     let digests = run(&options).expect("nothing to remember").into_iter();
     let digests = digests.map(|report| (report.path, report.digest.expect("read")));
     options.confirmed = Some(digests.collect());
@@ -241,7 +241,7 @@ fn what_a_client_wrote_meanwhile_is_not_lost() {
 fn a_file_of_somebody_else_is_left() {
     let home = Home::new();
     home.write("home/.cursor/mcp.json", CURSOR);
-    let mut options = home.options(SetupDirection::Wrap(PROGRAM.to_owned()), SetupEffect::Write);
+    let mut options = home.options(SetupDirection::Wrap(PROGRAM.into()), SetupEffect::Write);
     options.user += 1;
     let report = run(&options).expect("remembered").remove(0);
     assert!(
@@ -282,7 +282,7 @@ fn files_of_a_project_are_remembered() {
     let home = Home::new();
     home.write("project/.mcp.json", CURSOR);
     assert!(home.wrap().is_empty(), "a project is looked at where it is named");
-    let mut options = home.options(SetupDirection::Wrap(PROGRAM.to_owned()), SetupEffect::Write);
+    let mut options = home.options(SetupDirection::Wrap(PROGRAM.into()), SetupEffect::Write);
     options.projects = vec![home.path("project")];
     assert_eq!(run(&options).expect("remembered").len(), 1);
     let back = home.unwrap();
@@ -309,7 +309,7 @@ fn a_memory_that_cannot_be_read_stops_everything() {
         ("{\"version\": 9, \"files\": {}}", "later mcpmon"),
     ] {
         home.write("state/setup.json", text);
-        let options = home.options(SetupDirection::Wrap(PROGRAM.to_owned()), SetupEffect::Write);
+        let options = home.options(SetupDirection::Wrap(PROGRAM.into()), SetupEffect::Write);
         let error = run(&options).expect_err("refused").to_string();
         assert!(error.contains(expected), "{error}");
     }

@@ -164,7 +164,7 @@ fn fragments(parts: &'static [&'static str]) -> impl Strategy<Value = String> {
 
 /// Sets up a text, and sets up and undoes the result. Returns false if the text is not of that format.
 fn survives(original: &str, form: FileForm) -> Result<bool, TestCaseError> {
-    let Ok(plan) = settled(form, original.as_bytes(), &[], Wish::Wrap(PROGRAM)) else {
+    let Ok(plan) = settled(form, original.as_bytes(), &[], Wish::Wrap(PROGRAM.into())) else {
         return Ok(false);
     };
     let back = undone(form, original.as_bytes(), &plan);
@@ -178,7 +178,7 @@ fn survives(original: &str, form: FileForm) -> Result<bool, TestCaseError> {
 
 /// Sets up a text with its remote servers, and undoes the result.
 fn with_remote_servers(original: &str, form: FileForm) -> Result<(), TestCaseError> {
-    let Ok(plan) = settled(form, original.as_bytes(), &[], Wish::WrapAll(PROGRAM)) else {
+    let Ok(plan) = settled(form, original.as_bytes(), &[], Wish::WrapAll(PROGRAM.into())) else {
         return Err(TestCaseError::fail(format!("{original:?} is not certain")));
     };
     let back = undone(form, original.as_bytes(), &plan);
@@ -191,7 +191,7 @@ proptest! {
     #[test]
     fn wrapping_can_be_undone_and_is_done_once(original in document()) {
         let once = wrapped(&original);
-        let twice = plan(&once.text, form(), &once.kept, Wish::Wrap(PROGRAM)).expect("readable");
+        let twice = plan(&once.text, form(), &once.kept, Wish::Wrap(PROGRAM.into())).expect("readable");
         prop_assert_eq!(&twice.text, &once.text);
         prop_assert_eq!(unwrapped(&once.text, &once.kept), original);
     }
@@ -214,7 +214,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_fail(bytes in proptest::collection::vec(proptest::sample::select(b"{}[]\",:/*\\ \n1asmcpServers".as_slice()), 0..60)) {
-        let unread = plan(&bytes, form(), &[], Wish::Wrap(PROGRAM));
+        let unread = plan(&bytes, form(), &[], Wish::Wrap(PROGRAM.into()));
         if let Ok(plan) = unread {
             prop_assert_eq!(unwrapped(&plan.text, &plan.kept).into_bytes(), bytes);
         }

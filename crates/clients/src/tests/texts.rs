@@ -36,7 +36,7 @@ pub(super) fn form() -> FileForm {
 }
 
 pub(super) fn wrapped(text: &str) -> FilePlan {
-    plan(text.as_bytes(), form(), &[], Wish::Wrap(PROGRAM))
+    plan(text.as_bytes(), form(), &[], Wish::Wrap(PROGRAM.into()))
         .unwrap_or_else(|mistake| panic!("{mistake:?}: {text}"))
 }
 
@@ -150,11 +150,11 @@ fn a_file_with_comments() {
 fn what_is_wrapped_comes_back(original: &str) {
     for variant in variants(original) {
         let once = wrapped(&variant);
-        let twice = plan(&once.text, form(), &once.kept, Wish::Wrap(PROGRAM)).expect("readable");
+        let twice = plan(&once.text, form(), &once.kept, Wish::Wrap(PROGRAM.into())).expect("readable");
         assert_eq!(twice.text, once.text, "wrapped once is wrapped");
         assert_eq!(twice.kept, once.kept);
         assert_eq!(unwrapped(&once.text, &once.kept), variant);
-        let forgotten = plan(&once.text, form(), &[], Wish::Wrap(PROGRAM)).expect("readable");
+        let forgotten = plan(&once.text, form(), &[], Wish::Wrap(PROGRAM.into())).expect("readable");
         assert_eq!(forgotten.text, once.text, "the form alone is recognised");
     }
 }
@@ -174,7 +174,7 @@ fn a_client_may_write_the_file_anew() {
     let once = wrapped(original);
     let value: serde_json::Value = serde_json::from_slice(&once.text).expect("strict JSON");
     let pretty = serde_json::to_vec_pretty(&value).expect("serialises");
-    let again = plan(&pretty, form(), &once.kept, Wish::Wrap(PROGRAM)).expect("readable");
+    let again = plan(&pretty, form(), &once.kept, Wish::Wrap(PROGRAM.into())).expect("readable");
     assert_eq!(again.text, pretty, "still wrapped");
     let back: serde_json::Value =
         serde_json::from_str(&unwrapped(&pretty, &again.kept)).expect("strict JSON");
@@ -201,7 +201,7 @@ fn later_edits_are_kept() {
 #[test]
 fn another_mcpmon_takes_the_place_of_the_first() {
     let once = wrapped(CURSOR);
-    let moved = plan(&once.text, form(), &once.kept, Wish::Wrap("/opt/mcpmon-2")).expect("readable");
+    let moved = plan(&once.text, form(), &once.kept, Wish::Wrap("/opt/mcpmon-2".into())).expect("readable");
     assert_eq!(text(&moved), text(&once).replace(PROGRAM, "/opt/mcpmon-2"));
     let outcomes: Vec<_> = moved.servers.iter().map(|server| server.outcome).collect();
     assert_eq!(

@@ -180,13 +180,21 @@ pub(crate) fn text(what: &str, denial: &Denial) -> String {
         remedy: _,
         event,
     } = denial;
-    let text = format!("[mcpmon] {what} blocked by policy: {reason} (rule {rule}");
-    match event {
-        Some(event) => {
-            format!("{text}, event {event}). The user can look it up with: mcpmon explain {event}")
-        }
-        None => format!("{text})."),
-    }
+    let (verb, rule) = if denial.is_fault() {
+        ("failed", None)
+    } else {
+        ("blocked by policy", Some(format!("rule {rule}")))
+    };
+    let recorded = event.map(|event| format!("event {event}"));
+    let sources: Vec<String> = rule.into_iter().chain(recorded).collect();
+    let sources = match &sources[..] {
+        [] => String::new(),
+        sources => format!(" ({})", sources.join(", ")),
+    };
+    let look_up = event.map_or_else(String::new, |event| {
+        format!(" The user can look it up with: mcpmon explain {event}")
+    });
+    format!("[mcpmon] {what} {verb}: {reason}{sources}.{look_up}")
 }
 
 /// Returns the stopped item with its name, or without the name if that contains a secret, because answers are logged.

@@ -10,6 +10,7 @@ use mcpmon_model::{
 use mcpmon_store::{ApprovalOutcome, Filter, Selection, StoreReader, StoredEvent, sample};
 
 use super::*;
+use mcpmon_store::Access;
 
 const NOW: Timestamp = Timestamp(sample::NOON);
 

@@ -174,7 +174,8 @@ impl Recorder {
         let started = std::thread::Builder::new()
             .name("record".to_owned())
             .spawn(move || writer.run())
-            .map_err(StoreError::Thread)?;
+            .map_err(StoreError::Thread)
+            .inspect_err(|error| queue.note_error(error.to_string()))?;
         *thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::{
 
 use mcpmon_model::Timestamp;
 use mcpmon_session::clock;
-use mcpmon_stdio::{ServerStderr, StderrCopies};
+use mcpmon_stdio::StderrCopies;
 
 use super::{
     LogDirectory, LogEntry, ServerRun,
@@ -28,27 +28,32 @@ pub(in crate::app) struct LogKeeper {
 }
 
 impl LogKeeper {
-    /// Starts the thread. If no log can be kept, standard error is passed on all the same.
-    ///
-    /// # Errors
-    /// Returns an error if the thread cannot be started.
+    /// Starts the thread that keeps `copies`. Without copies or a thread, no log is kept.
     pub(in crate::app) fn start(
-        stderr: ServerStderr,
+        copies: Option<StderrCopies>,
         directory: Option<PathBuf>,
         run: ServerRun,
-    ) -> std::io::Result<Self> {
-        let copies = stderr.pass_on()?;
+    ) -> Self {
         let (ends, done) = channel::<()>();
+        let Some(copies) = copies else {
+            tracing::warn!(
+                "the server's standard error is not kept: there is no thread or descriptor for it"
+            );
+            return Self { done };
+        };
         let named = thread::Builder::new().name("server log".to_owned());
-        named.spawn(move || {
+        let started = named.spawn(move || {
             if let Some(directory) = directory {
                 keep(&directory, &run, &copies);
             }
             // Also if nothing is kept: the client must get the last output.
             while copies.next_copy().is_some() {}
             drop(ends);
-        })?;
-        Ok(Self { done })
+        });
+        if let Err(error) = started {
+            tracing::warn!(%error, "the server's standard error is not kept");
+        }
+        Self { done }
     }
 
     /// Waits until the last output of a server that has ended was passed on and kept.

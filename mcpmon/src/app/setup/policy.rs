@@ -2,13 +2,12 @@
 //! observe and enforce mode.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write as _},
+    fs, io,
     path::{Path, PathBuf},
 };
 
-use mcpmon_clients::{FileError, SetupEffect, replace_file};
-use mcpmon_config::{ConfigError, ModeEdit, Search, Source, Trust, mode_word};
+use mcpmon_clients::{FileError, SetupEffect, create_file, replace_file};
+use mcpmon_config::{ConfigError, ModeEdit, Search, Source, Sources, Trust, mode_word};
 use mcpmon_policy::Mode;
 
 /// The policies that come with the program, by name.
@@ -271,9 +270,7 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    create_file(path, text.as_bytes())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use mcpmon_engine::{launch_rules, recognise_linked};
 use mcpmon_model::{PinKey, ServerId};
 use mcpmon_policy::Policy;
 
-use super::{DestinationError, WrapOptions, linked_words};
+use super::{DestinationError, WrapOptions, own::linked_words};
 
 /// Name of a server whose command has no usable name.
 const NAMELESS: &str = "server";

@@ -6,6 +6,7 @@ mod files;
 mod identity;
 mod isolation;
 mod nested;
+mod own;
 mod refused;
 mod remote;
 mod wrapped;
@@ -19,15 +20,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use mcpmon_config::{ConfigError, Search, Trust};
-use mcpmon_detect::{
-    session::{is_name, session},
-    starter::Ancestor,
-};
-use mcpmon_engine::launch_rules;
+use mcpmon_config::Search;
+use mcpmon_detect::{session::is_name, starter::Ancestor};
 use mcpmon_http::mcp::Caps;
-use mcpmon_model::{Conversation, Denial, Event, Layer, ServerFiles, ServerId, ServerType, Verdict};
-use mcpmon_pins::{Hasher, PLACE_VARIABLES, Root};
+use mcpmon_model::{Denial, Event, ServerFiles, ServerId, Verdict};
+use mcpmon_pins::{Hasher, PLACE_VARIABLES};
 use mcpmon_policy::{EnvironmentRules, Limits, Policy, SandboxMode, VariableVerdict, variable_names};
 use mcpmon_protocol::{
     decode,
@@ -36,8 +33,9 @@ use mcpmon_protocol::{
 use mcpmon_session::{ComparisonOutcome, LaunchEnd, Session, clock, files::places_of};
 use mcpmon_stdio::{
     CheckStart, HoldUntil, OpenProgram, ProcessEnd, ProgramError, Relay, RelayError, RelayOutcome,
-    RelayProcess, RunningChild, ServerStderr, StartError, Verification, WrapperProcess,
+    RelayProcess, RunningChild, ServerStderr, StartError, StderrCopies, Verification, WrapperProcess,
 };
+use mcpmon_store::RecorderStatus;
 use nix::sys::prctl;
 
 pub use self::remote::RemoteServer;
@@ -46,12 +44,13 @@ use self::{
     enclosure::Enclosure,
     files::Begun,
     isolation::{Isolation, IsolationPolicy},
+    own::{judged, name, own_policy},
+    refused::Refusal,
     remote::Stand,
     wrapped::{ConversationEnd, WrappedServer},
 };
 use super::{
     host,
-    linked::linked,
     remote::DestinationError,
     run::shim_target,
     sandbox::{self, Draft, Sandboxed, TemporaryDirectory},
@@ -100,9 +99,6 @@ pub struct WrapOptions {
 /// The reason why a server was not served to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum WrapError {
-    /// The configuration cannot be used.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
     /// The remote server cannot be used.
     #[error(transparent)]
     Destination(#[from] DestinationError),
@@ -112,6 +108,14 @@ pub enum WrapError {
     /// The server may not run.
     #[error("the MCP server {server} was refused by {rule}: {reason}", rule = .denial.rule, reason = .denial.reason)]
     Denied {
+        /// The server.
+        server: ServerId,
+        /// The denial.
+        denial: Denial,
+    },
+    /// The server cannot be judged because of a fault.
+    #[error("the MCP server {server} cannot be used: {reason}", reason = .denial.reason)]
+    Unjudged {
         /// The server.
         server: ServerId,
         /// The denial.
@@ -150,11 +154,10 @@ pub fn remedy_in_sandbox() -> Option<String> {
     Enclosure::find(&host::above()).map(|enclosure| enclosure.remedy())
 }
 
-/// Serves one client: starts the server, relays its messages, and exits with the server's status.
-///
-/// # Errors
-/// [`WrapError`]; no process is left running then.
-pub fn run(options: WrapOptions) -> Result<ExitCode, WrapError> {
+/// Serves one client: starts the server, relays its messages, and exits with the server's status. If the server cannot
+/// be served, `report` gets the reason and returns the exit status, and each request of the client is answered with the
+/// reason.
+pub fn run(options: WrapOptions, report: fn(WrapError) -> ExitCode) -> ExitCode {
     let ancestors = host::above();
     if nested::is_wrapped(&ancestors) {
         tracing::warn!("the server is wrapped already: this wrapper steps aside");
@@ -164,11 +167,14 @@ pub fn run(options: WrapOptions) -> Result<ExitCode, WrapError> {
             tracing::warn!(%error, "that is not recorded");
         }
         let policy = own_policy(&options).1;
-        return Err(remote::become_wrapped(options, &policy));
+        return report(remote::become_wrapped(options, &policy));
     }
-    match mcpmon_stdio::divide().map_err(WrapError::Setup)? {
-        WrapperProcess::Watcher(end) => Ok(end.repeat()),
-        WrapperProcess::Relay(process) => relay(options, &ancestors, process),
+    let name = name(&options);
+    match mcpmon_stdio::divide() {
+        Ok(WrapperProcess::Watcher(Ok(end))) => end.repeat(),
+        Ok(WrapperProcess::Watcher(Err(error))) => report(WrapError::Setup(error)),
+        Ok(WrapperProcess::Relay(process)) => relay(options, &ancestors, process, report),
+        Err(error) => Refusal::new(WrapError::Setup(error), name).answer(report),
     }
 }
 
@@ -176,14 +182,42 @@ fn relay(
     options: WrapOptions,
     ancestors: &[Ancestor],
     process: Box<RelayProcess>,
-) -> Result<ExitCode, WrapError> {
+    report: fn(WrapError) -> ExitCode,
+) -> ExitCode {
+    let prepared = prepare(&options, ancestors);
+    let judge = match prepared {
+        Ok(judge) => judge,
+        Err(error) => {
+            return Refusal::new(error, name(&options))
+                .of_process(process)
+                .answer(report);
+        }
+    };
+    serve(options, ancestors, process, judge).unwrap_or_else(|refusal| refusal.answer(report))
+}
+
+fn prepare(options: &WrapOptions, ancestors: &[Ancestor]) -> Result<Session, WrapError> {
     // Other processes of the same user must not read its memory or attach to it.
     prctl::set_dumpable(false).map_err(|errno| WrapError::Setup(errno.into()))?;
-    let mut judge = Session::prepare(clock::now(), judged(&options, ancestors)?)?;
+    Ok(Session::prepare(clock::now(), judged(options, ancestors)?)?)
+}
+
+fn serve(
+    options: WrapOptions,
+    ancestors: &[Ancestor],
+    process: Box<RelayProcess>,
+    mut judge: Session,
+) -> Result<ExitCode, Box<Refusal>> {
     let started = clock::now();
     let running = start(&options, &mut judge, &process);
     // Joins while the server starts. A start that failed is recorded, too.
-    judge.join(clock::now())?;
+    let joined = judge.join(clock::now()).map_err(WrapError::from);
+    let refusal = |error, judge: Session| {
+        let name = judge.server().to_string();
+        let limits = limits(judge.policy().limits);
+        report_losses(&judge.close(clock::now()));
+        Refusal::new(error, name).limited(limits)
+    };
     let LaunchedServer {
         server: running,
         launch,
@@ -192,9 +226,9 @@ fn relay(
         told,
         log,
         temporary: _temporary,
-    } = match running {
-        Ok(running) => running,
-        Err(error) => return Err(refused::instead(error, process, judge)),
+    } = match (running, joined) {
+        (Ok(running), Ok(())) => running,
+        (Err(error), _) | (Ok(_), Err(error)) => return Err(refusal(error, judge).of_process(process)),
     };
     judge.serves(clock::now(), launch.process.clone());
     if let Some(comparison) = judge.comparison() {
@@ -210,6 +244,10 @@ fn relay(
     for event in told.into_iter().chain(lonely) {
         judge.tell(event);
     }
+    let relay = match Relay::new(process, running, verification) {
+        Ok(relay) => relay,
+        Err((error, process)) => return Err(refusal(error.into(), judge).of_process(process)),
+    };
     let mut filter = StdioFilter::new(limits(judge.policy().limits));
     if options.remote.is_some() {
         filter = filter.asking_itself(own_lists());
@@ -225,26 +263,29 @@ fn relay(
         is_told,
         certificates,
     };
-    let relay = Relay::new(process, running, verification);
-    let conversation_end = relay
-        .map_err(WrapError::from)
-        .and_then(|relay| wrapped.relay(relay, &mut filter));
+    let conversation_end = wrapped.relay(relay, &mut filter);
     log.finish();
     let (server, recorded) = wrapped.end(started, ended(conversation_end.as_ref().ok()));
-    if recorded.lost > 0 {
-        tracing::error!(
-            lost = recorded.lost,
-            cause = recorded.cause(),
-            "not everything was recorded"
-        );
-    }
-    match conversation_end? {
-        ConversationEnd::Closed(RelayOutcome::Ended(end)) => Ok(end.repeat()),
-        ConversationEnd::Closed(RelayOutcome::Abandoned | RelayOutcome::Unwatched) => Ok(ExitCode::SUCCESS),
-        ConversationEnd::Refused(denial, client) => {
-            refused::turn_away(*client, filter, &server, &denial);
-            Err(WrapError::Denied { server, denial })
+    report_losses(&recorded);
+    match conversation_end {
+        Ok(ConversationEnd::Closed(RelayOutcome::Ended(end))) => Ok(end.repeat()),
+        Ok(ConversationEnd::Closed(RelayOutcome::Abandoned | RelayOutcome::Unwatched)) => {
+            Ok(ExitCode::SUCCESS)
         }
+        Ok(ConversationEnd::Refused(denial, client)) => {
+            let name = server.to_string();
+            Err(Refusal::new(WrapError::Denied { server, denial }, name).of_client(client, filter))
+        }
+        // The client's ends were closed with the relay.
+        Err(error) => Err(Refusal::new(error, server.to_string()).without_client()),
+    }
+}
+
+/// Logs how much of the record is lost.
+fn report_losses(recorded: &RecorderStatus) {
+    let lost = recorded.lost + recorded.queued as u64;
+    if lost > 0 {
+        tracing::error!(lost, cause = recorded.cause(), "not everything was recorded");
     }
 }
 
@@ -287,9 +328,13 @@ fn start(
     process: &RelayProcess,
 ) -> Result<LaunchedServer, WrapError> {
     let server = judge.server().clone();
-    let refused = |denial| WrapError::Denied {
-        server: server.clone(),
-        denial,
+    let refused = |denial: Denial| {
+        let server = server.clone();
+        if denial.is_fault() {
+            WrapError::Unjudged { server, denial }
+        } else {
+            WrapError::Denied { server, denial }
+        }
     };
     let derived = identity::derived(judge.policy(), options)?;
     allowed(judge.admit(clock::now(), &derived)).map_err(refused)?;
@@ -332,10 +377,11 @@ fn start(
         sandbox,
         events: mut told,
     } = isolation;
-    let (mut running, stderr) = RunningChild::start(program, environment, process.mask(), domain)?;
+    let (stderr, copies) = ServerStderr::open().map_err(WrapError::Setup)?;
+    let mut running = RunningChild::start(program, environment, stderr, process.mask(), domain)?;
     let unconfined = running.unconfined.take();
     told.extend(unconfined.map(|error| isolation::lost(&server, &error)));
-    let log = logged(options, judge, running.pid(), stderr)?;
+    let log = logged(options, judge, running.pid(), copies);
     let pid = running.pid();
     launch.process.pid = pid;
     told.extend(sandbox.map(|kind| isolation::sandboxed(kind, &launch.process)));
@@ -416,9 +462,10 @@ fn stand_in(
     let mut launch = files::launch(options, stand.program.path.clone());
     // The event names the remote server as what is started.
     (launch.command, launch.arguments) = (found.name, Vec::new());
-    let (running, stderr) = RunningChild::start(stand.program, stand.environment, process.mask(), None)?;
+    let (stderr, copies) = ServerStderr::open().map_err(WrapError::Setup)?;
+    let running = RunningChild::start(stand.program, stand.environment, stderr, process.mask(), None)?;
     drop(stand.told);
-    let log = logged(options, judge, running.pid(), stderr)?;
+    let log = logged(options, judge, running.pid(), copies);
     launch.process.pid = running.pid();
     Ok(LaunchedServer {
         server: running,
@@ -431,13 +478,8 @@ fn stand_in(
     })
 }
 
-/// Starts to pass the server's standard error on, and to keep it beside the user's store.
-fn logged(
-    options: &WrapOptions,
-    judge: &Session,
-    pid: u32,
-    stderr: ServerStderr,
-) -> Result<LogKeeper, WrapError> {
+/// Starts to keep the server's standard error beside the user's store.
+fn logged(options: &WrapOptions, judge: &Session, pid: u32, copies: Option<StderrCopies>) -> LogKeeper {
     let store = options.store.clone().or_else(mcpmon_store::own_store);
     let run = ServerRun {
         server: judge.server().clone(),
@@ -445,59 +487,7 @@ fn logged(
         pid,
         started: clock::now(),
     };
-    let directory = store.as_deref().map(server_log::beside);
-    LogKeeper::start(stderr, directory, run).map_err(WrapError::Setup)
-}
-
-/// Returns the user's own configuration, and the policy that holds until the daemon's is known.
-fn own_policy(options: &WrapOptions) -> (Option<mcpmon_config::LoadedConfiguration>, Arc<Policy>) {
-    let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-    // The session reports a mistake in the user's own file; under a daemon the mistake stops nothing.
-    let loaded = mcpmon_config::load(&options.search, trust).ok();
-    let of_host = || mcpmon_config::load(&options.search.of_host(), trust).map(|loaded| loaded.policy);
-    let policy = match &loaded {
-        Some(loaded) => Arc::clone(&loaded.policy),
-        None => of_host().unwrap_or_default(),
-    };
-    (loaded, policy)
-}
-
-/// Returns the options of the session that judges this conversation. The user's own policy determines the server's
-/// identity.
-fn judged(options: &WrapOptions, ancestors: &[Ancestor]) -> Result<mcpmon_session::Options, WrapError> {
-    let (loaded, policy) = own_policy(options);
-    let policy = &policy;
-    let argv = identity::command(options);
-    let name = session_name();
-    let session = session(ancestors, name.as_deref(), &host::boot());
-    let session_id = session.as_ref().map(|session| session.id.clone());
-    let given = options.server.as_ref();
-    Ok(mcpmon_session::Options {
-        search: options.search.clone(),
-        trust: Trust::for_user(nix::unistd::geteuid().as_raw()),
-        socket: Some(options.socket.clone()),
-        db: options.store.clone(),
-        conversation: match &options.remote {
-            Some(remote) => remote.conversation(policy, given, session_id)?,
-            None => Conversation {
-                identity: identity::of(policy, &launch_rules(policy), given, &argv, &linked_words(&argv)),
-                server_type: ServerType::Stdio,
-                session: session_id,
-                layer: Layer::Stdio,
-            },
-        },
-        agent: session.map(|session| session.agent),
-        loaded,
-    })
-}
-
-/// Returns a command with links into installed packages followed, as this process would resolve them.
-fn linked_words(argv: &[String]) -> Vec<String> {
-    let directory = env::current_dir().unwrap_or_default();
-    let Ok(root) = Root::at(Path::new("/")) else {
-        return Vec::new();
-    };
-    linked(&root, &directory, env::var_os("PATH").as_deref(), argv)
+    LogKeeper::start(copies, store.as_deref().map(server_log::beside), run)
 }
 
 /// Returns this process's environment without the variables that the server may not have.

@@ -80,7 +80,12 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
         remote,
         sandbox: options.sandbox,
     };
-    wrap::run(options).map_err(explain)
+    Ok(wrap::run(options, report))
+}
+
+/// Prints the reason why a server is not served. Returns the exit status.
+fn report(error: WrapError) -> ExitCode {
+    explain(error).report(&mut std::io::stderr())
 }
 
 /// Starts a log on standard error, which is also the server's or the agent's: it has important messages only, unless
@@ -99,36 +104,18 @@ pub(in crate::cli) fn start_log() {
 
 fn explain(error: WrapError) -> CliError {
     let (kind, hint) = match &error {
-        WrapError::Config(_) | WrapError::Judge(mcpmon_session::JudgeError::Config(_)) => (
-            ErrorKind::Usage,
-            Some("check it with `mcpmon policy check FILE`".to_owned()),
-        ),
         WrapError::Destination(_) => (ErrorKind::Usage, None),
         WrapError::Denied { denial, .. } => (ErrorKind::Refused, denial.remedy.clone()),
-        WrapError::Judge(_) => (
-            ErrorKind::Environment,
-            Some("name another store with --db FILE".to_owned()),
-        ),
-        WrapError::Program(_)
-        | WrapError::Start(_)
-        | WrapError::Relay(_)
-        | WrapError::Setup(_)
-        | WrapError::Execute { .. } => (ErrorKind::Environment, None),
-    };
-    // If the store cannot be written, it may be outside of a sandbox around this process.
-    let enclosed = match &error {
-        WrapError::Judge(_) => wrap::remedy_in_sandbox(),
-        WrapError::Config(_)
-        | WrapError::Destination(_)
-        | WrapError::Denied { .. }
-        | WrapError::Program(_)
-        | WrapError::Start(_)
-        | WrapError::Relay(_)
-        | WrapError::Setup(_)
-        | WrapError::Execute { .. } => None,
+        WrapError::Unjudged { denial, .. } => (ErrorKind::Fault, denial.remedy.clone()),
+        // If the store cannot be read, it may be outside of a sandbox around this process.
+        WrapError::Judge(_) => (ErrorKind::Fault, wrap::remedy_in_sandbox()),
+        WrapError::Relay(_) | WrapError::Setup(_) => (ErrorKind::Fault, None),
+        WrapError::Program(_) | WrapError::Start(_) | WrapError::Execute { .. } => {
+            (ErrorKind::Environment, None)
+        }
     };
     let told = CliError::new(kind, error);
-    match enclosed.or(hint) {
+    match hint {
         Some(hint) => told.with_hint(hint),
         None => told,
     }

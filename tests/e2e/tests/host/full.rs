@@ -120,7 +120,7 @@ fn a_wrapper_that_ends_without_room_says_what_is_lost() -> Result<()> {
 }
 
 #[test]
-fn a_wrapper_without_room_for_a_store_serves_nothing_and_says_why() -> Result<()> {
+fn wrapper_without_room_for_a_store_judges_and_records_once_there_is_room() -> Result<()> {
     of_wrapper(|home, disk| {
         home.configure(POLICY)?;
         fs::write(home.path("server.py"), CODE)?;
@@ -128,10 +128,76 @@ fn a_wrapper_without_room_for_a_store_serves_nothing_and_says_why() -> Result<()
         let mut command = home.wrap(&["--server", "full"], &["python3", &script])?;
         disk.fill()?;
         let mut wrapped = Wrapped::start(&mut command)?;
-        let (code, output, errors) = wrapped.finish()?;
-        assert!((1..128).contains(&code), "no signal ends it: {code} {errors}");
+        judges(&mut wrapped, 1)?;
+        disk.clear()?;
+        wait::until("what was stopped meanwhile", || {
+            let is_there = home.path("store.db").exists();
+            Ok((is_there && recorded(home, "block")? == CALLS).then_some(()))
+        })?;
+        let (code, _, errors) = wrapped.finish()?;
+        assert_eq!(code, 0, "{errors}");
         assert!(errors.contains("store.db"), "{errors}");
-        assert_eq!(output, "");
+        assert!(errors.contains("nothing is recorded"), "{errors}");
+        Ok(())
+    })
+}
+
+/// Pins can be read from a full disk.
+#[test]
+fn changed_server_is_refused_though_the_disk_is_full() -> Result<()> {
+    of_wrapper(|home, disk| {
+        let mut first = wrapped(home)?;
+        let store = home.path("store.db").display().to_string();
+        wait::until("a pin", || {
+            let pins = program::run(["pins", "list", "--db", &store])?.stdout;
+            Ok(pins.contains("first_use").then_some(()))
+        })?;
+        assert_eq!(first.finish()?.0, 0);
+        fs::write(home.path("server.py"), format!("{CODE}# changed\n"))?;
+        let script = home.path("server.py").display().to_string();
+        let mut command = home.wrap(&["--server", "full"], &["python3", &script])?;
+        disk.fill()?;
+        let mut changed = Wrapped::start(&mut command)?;
+        let answer = call(&mut changed, 1, "free")?;
+        assert!(
+            answer.to_string().contains("changed since it was pinned"),
+            "{answer}"
+        );
+        let (code, _, errors) = changed.finish()?;
+        assert_eq!(code, 1, "{errors}");
+        Ok(())
+    })
+}
+
+#[test]
+fn first_policy_is_whole_or_not_there() -> Result<()> {
+    let Some(_host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let home = Home::new()?;
+    disk::with(&home.path(""), "64k", |disk| {
+        fs::create_dir(home.path(".cursor"))?;
+        let servers = r#"{"mcpServers":{"a":{"command":"cat"}}}"#;
+        fs::write(home.path(".cursor/mcp.json"), servers)?;
+        let setup = || {
+            let mut command = std::process::Command::new(program::path()?);
+            command.args(["setup", "--yes"]).env("HOME", home.path(""));
+            command
+                .env_remove("XDG_CONFIG_HOME")
+                .env_remove("XDG_STATE_HOME")
+                .env_remove("MCPMON_CONFIG");
+            anyhow::Ok(command.output()?)
+        };
+        disk.fill()?;
+        let failed = setup()?;
+        assert!(!failed.status.success(), "{failed:?}");
+        let policy = home.path(".config/mcpmon/mcpmon.yaml");
+        assert!(!policy.exists());
+        assert_eq!(fs::read_to_string(home.path(".cursor/mcp.json"))?, servers);
+        disk.clear()?;
+        let done = setup()?;
+        assert!(done.status.success(), "{done:?}");
+        assert!(fs::read_to_string(policy)?.contains("mode: observe"));
         Ok(())
     })
 }

@@ -11,6 +11,7 @@ mod approvals;
 mod asked;
 mod crossing;
 mod ends;
+mod faults;
 mod files;
 mod hooks;
 mod isolation;

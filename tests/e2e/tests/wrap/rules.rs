@@ -26,7 +26,7 @@ fn a_configuration_with_a_mistake_starts_nothing() -> Result<()> {
     let home = Home::new()?;
     home.configure("version: 1\nmcp: {server_polizy: none}\n")?;
     let (code, output, errors) = home.start(&["cat"])?.finish()?;
-    assert_eq!((code, output.as_str()), (2, ""));
+    assert_eq!((code, output.as_str()), (4, ""));
     assert!(errors.contains("server_polizy"), "{errors}");
     Ok(())
 }

@@ -51,8 +51,8 @@ fn setup_command(client: &str, home: &Home, options: &[&str]) -> Result<Command>
         .args(["setup", "--client", client])
         .args(options)
         .env("HOME", home.path("home"))
-        .env("XDG_CONFIG_HOME", home.path("config"))
-        .env("XDG_STATE_HOME", home.path("state"))
+        .env("XDG_CONFIG_HOME", home.path("home/.config"))
+        .env("XDG_STATE_HOME", home.path("home/.local/state"))
         .env_remove("CLAUDE_CONFIG_DIR")
         .env_remove("CODEX_HOME")
         .env_remove("MCPMON_CONFIG");
@@ -86,8 +86,8 @@ fn wrapped(home: &Home, program: &Value, arguments: &Value) -> Result<Command> {
     command.arg(verb).arg("--socket").arg(home.path("no-daemon"));
     command.arg("--db").arg(home.path("store.db")).args(rest);
     command
-        .env("XDG_CONFIG_HOME", home.path("config"))
-        .env("XDG_STATE_HOME", home.path("state"))
+        .env("XDG_CONFIG_HOME", home.path("home/.config"))
+        .env("XDG_STATE_HOME", home.path("home/.local/state"))
         .env("XDG_CACHE_HOME", home.path("cache"))
         .env_remove("MCPMON_CONFIG")
         .process_group(0);
@@ -108,12 +108,12 @@ fn a_client_starts_what_setup_wrapped_and_has_its_file_back() -> Result<()> {
         "{preview}"
     );
     assert_eq!(fs::read_to_string(home.path("home/.claude.json"))?, before);
-    assert!(!home.path("config").exists() && !home.path("state").exists());
+    assert!(!home.path("home/.config").exists() && !home.path("home/.local/state").exists());
 
     let (code, done, notes) = setup(&home, &[])?;
     assert_eq!((code, done), (0, preview), "{notes}");
     assert!(notes.contains("docs: not wrapped: it is remote"), "{notes}");
-    let policy = fs::read_to_string(home.path("config/mcpmon/mcpmon.yaml"))?;
+    let policy = fs::read_to_string(home.path("home/.config/mcpmon/mcpmon.yaml"))?;
     assert!(policy.contains("mode: observe"), "{policy}");
     let wrapped = fs::read_to_string(home.path("home/.claude.json"))?;
     assert!(wrapped.contains("\"env\": {\"NOTES\": \"yes\"}"), "{wrapped}");
@@ -150,7 +150,7 @@ fn a_client_with_toml_and_one_with_yaml_start_what_setup_wrapped() -> Result<()>
     let yaml = "extensions:\n  ech\u{f6}: # the server\n    type: stdio\n    cmd: cat\n";
     for (client, file, before) in [
         ("codex", "home/.codex/config.toml", toml),
-        ("goose", "config/goose/config.yaml", yaml),
+        ("goose", "home/.config/goose/config.yaml", yaml),
     ] {
         let home = Home::new()?;
         let path = home.path(file);
@@ -278,7 +278,7 @@ fn on_a_terminal_the_changes_are_shown_and_made_after_a_yes() -> Result<()> {
     fs::create_dir_all(home.path("home"))?;
     let path = home.path("home/.claude.json");
     fs::write(&path, configuration())?;
-    let policy = home.path("config/mcpmon/mcpmon.yaml");
+    let policy = home.path("home/.config/mcpmon/mcpmon.yaml");
     let question = "Change 1 file of a client and the policy? [y/N]";
 
     let shown = setup_on_a_terminal(&home, &[], "\n")?;
@@ -337,7 +337,11 @@ fn setup_observes_until_it_is_told_to_enforce_and_says_so() -> Result<()> {
     assert!(last[0].ends_with("mcpmon setup --enforce"), "{notes}");
 
     // A server that is wrapped by hand has the same policy.
-    let mut by_hand = home.start(&["sh", "-c", POISONED])?;
+    let start_by_hand = || {
+        let mut command = home.wrap(&[], &["sh", "-c", POISONED])?;
+        Wrapped::start(command.env("XDG_CONFIG_HOME", home.path("home/.config")))
+    };
+    let mut by_hand = start_by_hand()?;
     list_until(&mut by_hand, shows)?;
 
     let (code, _, notes) = setup(&home, &["--enforce"])?;
@@ -348,7 +352,7 @@ fn setup_observes_until_it_is_told_to_enforce_and_says_so() -> Result<()> {
     );
     list_until(&mut by_hand, |answer| !shows(answer))?;
     by_hand.finish()?;
-    let mut next = home.start(&["sh", "-c", POISONED])?;
+    let mut next = start_by_hand()?;
     list_until(&mut next, |answer| !shows(answer))?;
     next.finish()?;
 
@@ -456,6 +460,50 @@ fn shipped_policy_is_chosen_by_name() -> Result<()> {
         errors.contains("`--policy` only chooses a first policy"),
         "{errors}"
     );
+    Ok(())
+}
+
+/// Clients hand on `HOME` and few other variables.
+#[test]
+fn wrapper_uses_the_policy_of_a_user_with_another_config_home() -> Result<()> {
+    let home = Home::new()?;
+    let before = configuration();
+    fs::create_dir_all(home.path("home"))?;
+    fs::write(home.path("home/.claude.json"), &before)?;
+    let setup = |config: &str, options: &[&str]| -> Result<String> {
+        let mut command = setup_command("claude-code", &home, options)?;
+        let output = command.env("XDG_CONFIG_HOME", home.path(config)).output()?;
+        ensure!(output.status.success(), "{output:?}");
+        Ok(fs::read_to_string(home.path("home/.claude.json"))?)
+    };
+    let wrapped = setup("elsewhere", &[])?;
+    let policy = home.path("elsewhere/mcpmon/mcpmon.yaml");
+    let option = format!("\"--config\", \"{}\", ", policy.display());
+    assert!(wrapped.contains(&option), "{wrapped}");
+    fs::write(
+        &policy,
+        "version: 1\nmcp: {server_policy: denylist, denied_servers: [{id: cat}]}\n",
+    )?;
+
+    let configured: Value = serde_json::from_str(&wrapped)?;
+    let server = &configured["projects"]["/home/me/a"]["mcpServers"]["cat"];
+    let arguments = server["args"].as_array().context("arguments")?.iter();
+    let mut command = Command::new(server["command"].as_str().context("a command")?);
+    command.args(arguments.filter_map(Value::as_str)).env_clear();
+    command
+        .env("HOME", home.path("home"))
+        .env("PATH", "/usr/bin:/bin");
+    let mut refused = Wrapped::start(&mut command)?;
+    refused.send("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}")?;
+    let answer = refused.line()?;
+    assert!(answer.contains("server_policy"), "{answer}");
+    drop(refused);
+
+    assert_eq!(setup("elsewhere", &[])?, wrapped, "nothing is left to do");
+    let default = setup("home/.config", &[])?;
+    assert!(!default.contains("--config"), "{default}");
+    assert_eq!(setup("elsewhere", &[])?, wrapped);
+    assert_eq!(setup("elsewhere", &["--disable"])?, before);
     Ok(())
 }
 

@@ -19,11 +19,13 @@ use mcpmon_clients::{
 };
 use mcpmon_config::{LocalConfig, Search, Trust};
 use mcpmon_policy::Mode;
+use mcpmon_session::note_mode;
 use serde_json::{Map, Value, json};
 
 use crate::{
     app::setup::{
         PolicyChange, PolicyError, PolicyReport, PolicyWish, Program, SHIPPED_POLICIES, provide_policy,
+        wrapper_options,
     },
     cli::{
         CliError, ErrorKind, Globals,
@@ -96,8 +98,8 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
     }
     let direction = match options.disable {
         true => SetupDirection::Unwrap,
-        false if options.remote => SetupDirection::WrapAll(program(output)?),
-        false => SetupDirection::Wrap(program(output)?),
+        false if options.remote => SetupDirection::WrapAll(program(output)?.as_str().into()),
+        false => SetupDirection::Wrap(program(output)?.as_str().into()),
     };
     let wish = wish(options, &direction, output)?;
     let is_asked = !options.dry_run && !options.yes && output.form == Form::Table && confirm::is_possible();
@@ -160,7 +162,7 @@ fn wish(
     output: &mut Output<'_>,
 ) -> Result<Option<SettingWish>, CliError> {
     let program = match direction {
-        SetupDirection::Wrap(program) | SetupDirection::WrapAll(program) => program,
+        SetupDirection::Wrap(wrapper) | SetupDirection::WrapAll(wrapper) => &wrapper.program,
         SetupDirection::Unwrap => {
             let named = [
                 (options.hooks, SettingKind::Hook),
@@ -242,10 +244,11 @@ impl SetupRun<'_> {
             }
             SetupDirection::Unwrap => None,
         };
+        let direction = self.direction(policy.as_ref());
         // The last change is undone first, so that each step finds the file as it left it.
         let (files, settings) = match self.setup.direction {
             SetupDirection::Wrap(_) | SetupDirection::WrapAll(_) => {
-                let files = self.perform_servers(&[])?;
+                let files = self.perform_servers(&direction, &[])?;
                 let written: Vec<_> = files.iter().map(|file| (&file.path, &file.written)).collect();
                 let settings = self.perform_settings(&written)?;
                 (files, settings)
@@ -253,7 +256,7 @@ impl SetupRun<'_> {
             SetupDirection::Unwrap => {
                 let settings = self.perform_settings(&[])?;
                 let written: Vec<_> = settings.iter().map(|file| (&file.path, &file.written)).collect();
-                let files = self.perform_servers(&written)?;
+                let files = self.perform_servers(&direction, &written)?;
                 (files, settings)
             }
         };
@@ -265,11 +268,28 @@ impl SetupRun<'_> {
         })
     }
 
-    fn perform_servers(&self, written: &[WrittenFile<'_>]) -> Result<Vec<FileReport>, CliError> {
+    /// Returns the direction, with options that lead wrappers to the policy and the store of this user.
+    fn direction(&self, policy: Option<&PolicyReport>) -> SetupDirection {
+        let mut direction = self.setup.direction.clone();
+        if let SetupDirection::Wrap(wrapper) | SetupDirection::WrapAll(wrapper) = &mut direction {
+            let search = Search::of_process(self.globals.config.clone(), LocalConfig::Ignore);
+            let trust = Trust::for_user(self.setup.user);
+            let policy = policy.and_then(|policy| policy.path.as_deref());
+            wrapper.options = wrapper_options(&search, trust, &self.setup.roots.home, policy);
+        }
+        direction
+    }
+
+    fn perform_servers(
+        &self,
+        direction: &SetupDirection,
+        written: &[WrittenFile<'_>],
+    ) -> Result<Vec<FileReport>, CliError> {
         if !self.has_servers {
             return Ok(Vec::new());
         }
         let mut setup = self.setup.clone();
+        setup.direction = direction.clone();
         setup.confirmed = with_written(setup.confirmed, written);
         mcpmon_clients::run(&setup).map_err(|error| CliError::new(ErrorKind::Environment, error))
     }
@@ -422,7 +442,18 @@ fn program(output: &mut Output<'_>) -> Result<String, CliError> {
 fn policy(globals: &Globals, wish: &PolicyWish, effect: SetupEffect) -> Result<PolicyReport, CliError> {
     let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
     let user = nix::unistd::geteuid().as_raw();
-    provide_policy(&search, Trust::for_user(user), wish, user, effect).map_err(|error| {
+    let provided = provide_policy(&search, Trust::for_user(user), wish, user, effect);
+    if let (Ok(report), Some(own), SetupEffect::Write) = (&provided, search.own_file(), effect)
+        && report.path.as_deref() == Some(own)
+    {
+        let mode = if report.enforces {
+            Mode::Enforce
+        } else {
+            Mode::Observe
+        };
+        note_mode(None, own, mode);
+    }
+    provided.map_err(|error| {
         let kind = match error {
             PolicyError::Config(_) | PolicyError::Unclear { .. } | PolicyError::Present { .. } => {
                 ErrorKind::Usage

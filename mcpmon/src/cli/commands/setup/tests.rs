@@ -65,7 +65,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
 ];
 
 fn wrap() -> SetupDirection {
-    SetupDirection::Wrap("/usr/local/bin/mcpmon".to_owned())
+    SetupDirection::Wrap("/usr/local/bin/mcpmon".into())
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_preview_shows_what_changes_and_no_secret() {
 #[test]
 fn a_url_becomes_a_command_without_its_headers() {
     let file = r#"{"mcpServers": {"docs": {"url": "https://docs.example.com/mcp", "headers": {"Authorization": "Bearer hunter2hunter2"}}}}"#;
-    let direction = SetupDirection::WrapAll("/usr/local/bin/mcpmon".to_owned());
+    let direction = SetupDirection::WrapAll("/usr/local/bin/mcpmon".into());
     let (data, notes) = printed(
         &[(".cursor/mcp.json", file)],
         direction,
