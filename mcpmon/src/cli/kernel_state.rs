@@ -81,6 +81,18 @@ pub(super) fn describe(kept: &Kept) -> String {
     told
 }
 
+/// Describes the faults that wrappers of this user meet without a daemon.
+pub(super) fn own_faults(globals: &super::Globals) -> Vec<String> {
+    let search =
+        mcpmon_config::Search::of_process(globals.config.clone(), mcpmon_config::LocalConfig::Ignore);
+    let trust = mcpmon_config::Trust::for_user(nix::unistd::geteuid().as_raw());
+    let faults = mcpmon_session::describe_faults(&search, trust, globals.db.as_deref());
+    faults
+        .iter()
+        .map(|fault| format!("{:<10} {fault}", "wrappers"))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -13,9 +13,9 @@ use crate::{
         status::{CodeSession, Coverage, EnforcementState, Status},
     },
     cli::{
-        CliError, ErrorKind, Globals, Output,
+        CliError, ErrorKind, Output,
         daemon::{Socket, ask, unexpected},
-        kernel_state::KernelState,
+        kernel_state::{KernelState, own_faults},
         output::Form,
         own_state, time,
     },
@@ -72,17 +72,6 @@ fn object(status: &Status) -> Result<Map<String, Value>, CliError> {
         unreachable!("a status is an object")
     };
     Ok(object)
-}
-
-/// Describes the faults that wrappers of this user meet without a daemon.
-fn own_faults(globals: &Globals) -> Vec<String> {
-    let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
-    let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-    let faults = mcpmon_session::describe_faults(&search, trust, globals.db.as_deref());
-    faults
-        .iter()
-        .map(|fault| format!("{:<10} {fault}", "wrappers"))
-        .collect()
 }
 
 /// Describes the additions of this user's own policy file to the daemon's policy.
