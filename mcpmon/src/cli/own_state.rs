@@ -10,7 +10,11 @@ use mcpmon_session::clock;
 use mcpmon_store::{Filter, OpenError, Selection, StoreReader};
 use serde_json::{Map, Value, json};
 
-use super::{CliError, ErrorKind, Globals, Output, kernel_state::KernelState, output::Form};
+use super::{
+    CliError, ErrorKind, Globals, Output,
+    kernel_state::{KernelState, own_faults},
+    output::Form,
+};
 use crate::app::control::AskError;
 
 /// Alerts of this time are counted.
@@ -35,7 +39,7 @@ pub(super) fn show(kernel: &KernelState, error: CliError, output: &mut Output<'_
             output.json(&object)?;
         }
         Form::Table => output.text(&match &own {
-            Some(own) => own.lines(),
+            Some(own) => [own.lines(), own_faults(output.globals)].concat(),
             None => kernel.lines(),
         })?,
     }

@@ -15,7 +15,7 @@ use crate::{
     cli::{
         CliError, ErrorKind, Output,
         daemon::{Socket, ask, unexpected},
-        kernel_state::{KernelState, own_faults},
+        kernel_state::KernelState,
         output::Form,
         own_state, time,
     },
