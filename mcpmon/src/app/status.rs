@@ -212,6 +212,33 @@ pub enum EnforcementState {
     Degraded,
 }
 
+/// The components that refuse connections and stop starts. Others lose records, names or conveniences.
+const ENFORCEMENT: [&str; 10] = [
+    "exec gate",
+    "exec sensor",
+    "kernel links",
+    "kill switch",
+    "network gate",
+    "packet gate",
+    "pins",
+    "process table",
+    "self-test",
+    "server kills",
+];
+
+impl Status {
+    /// Returns whether no enforcement is lost, whatever else is degraded.
+    pub fn is_ready(&self) -> bool {
+        is_ready(&self.degraded)
+    }
+}
+
+fn is_ready(degraded: &BTreeMap<String, String>) -> bool {
+    !degraded
+        .keys()
+        .any(|component| ENFORCEMENT.contains(&component.as_str()))
+}
+
 impl EnforcementState {
     /// Returns the word for the state.
     pub const fn as_str(self) -> &'static str {
@@ -372,6 +399,7 @@ pub struct StoreStatus {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use test_case::test_case;
 
     use super::*;
 
@@ -416,5 +444,15 @@ mod tests {
               policy may not apply to it"
             ]
         );
+    }
+
+    #[test_case(&[] => true; "nothing")]
+    #[test_case(&["links in commands", "LLM proxy", "address lists", "exec records"] => true; "records and names")]
+    #[test_case(&["links in commands", "exec gate"] => false; "the exec gate")]
+    fn only_lost_enforcement_ends_readiness(degraded: &[&str]) -> bool {
+        let degraded = degraded
+            .iter()
+            .map(|part| ((*part).to_owned(), "slow".to_owned()));
+        is_ready(&degraded.collect())
     }
 }

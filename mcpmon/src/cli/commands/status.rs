@@ -28,6 +28,9 @@ pub(in crate::cli) struct Options {
     socket: Socket,
     #[command(flatten)]
     kernel: KernelState,
+    /// Exit 0 while connections and starts are enforced, whatever else is degraded (for readiness probes)
+    #[arg(long)]
+    ready: bool,
 }
 
 pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<(), CliError> {
@@ -53,6 +56,7 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
     match status.state {
         EnforcementState::Enforcing | EnforcementState::Observing => Ok(()),
         EnforcementState::Starting => Err(starting()),
+        EnforcementState::Degraded if options.ready && status.is_ready() => Ok(()),
         EnforcementState::Degraded => Err(degraded(&status)),
     }
 }
@@ -294,14 +298,15 @@ fn self_test(status: &Status) -> String {
             .count()
     };
     let passed = count(|outcome| matches!(outcome, CheckOutcome::Passed));
-    let skipped = count(|outcome| matches!(outcome, CheckOutcome::Skipped(_)));
+    let failed = count(|outcome| matches!(outcome, CheckOutcome::Failed(_)));
+    let impossible = count(|outcome| matches!(outcome, CheckOutcome::Skipped(_) | CheckOutcome::Absent(_)));
     let when = status.checked_at.as_deref().unwrap_or("not yet");
-    let skipped = if skipped == 0 {
-        String::new()
-    } else {
-        format!(", {skipped} not possible here")
-    };
-    format!("{passed} of {} passed{skipped}, {when}", status.checks.len())
+    let others = [(failed, "failed"), (impossible, "not possible on this kernel")];
+    let others = others.iter().filter(|(count, _)| *count > 0);
+    let others: String = others
+        .map(|(count, outcome)| format!(", {count} {outcome}"))
+        .collect();
+    format!("{passed} passed{others}, {when}")
 }
 
 fn servers(status: &Status) -> String {
@@ -540,7 +545,7 @@ mod tests {
                    evil.example also has 198.51.100.7, told by 192.0.2.53; 198.51.100.7, told by 192.0.2.53; 198.51.100.7, told by 192.0.2.53; 198.51.100.7, told by 192.0.2.53; and 1 more: refused for agents and servers
         kept       in /sys/fs/bpf/mcpmon when the daemon ends, since 2026-11-20T11:00:00Z
         exec gate  observing
-        self-test  1 of 2 passed, 1 not possible here, 2026-11-20T12:00:00Z
+        self-test  1 passed, 1 not possible on this kernel, 2026-11-20T12:00:00Z
         policy     /etc/mcpmon/mcpmon.yaml
                    set, but not in force in this version: mcp.rules
                    refused: mcpmon.yaml:3:1: unknown key `netwrok`
