@@ -5,6 +5,9 @@ use mcpmon_detect::launch::{Launch, LaunchRules, Stage, matches_declared};
 use mcpmon_model::PinKey;
 use mcpmon_policy::{Policy, Transport};
 
+/// Hexadecimal digits in the name of a binary that cargo built.
+const CARGO_HASH: usize = 16;
+
 /// Returns the launch rules of a policy.
 pub fn launch_rules(policy: &Policy) -> LaunchRules {
     let patterns = &policy.launch_patterns;
@@ -39,7 +42,9 @@ pub fn recognise_linked(
     });
     let detected = rules.detect_linked(argv, linked);
     let Some((id, command, args)) = declared else {
-        return detected.map(|launch| with_declared_spelling(policy, launch));
+        let is_test = argv.first().is_some_and(|program| is_test_binary(program));
+        let found = detected.filter(|launch| !(is_test && launch.stage == Stage::Program));
+        return found.map(|launch| with_declared_spelling(policy, launch));
     };
     Some(match detected {
         Some(launch) => Launch {
@@ -53,6 +58,21 @@ pub fn recognise_linked(
             name: name_of(command, args),
         },
     })
+}
+
+/// Returns whether a path is that of a test binary that cargo or Go built: it has the name of the crate or package that it
+/// tests, and a new name with each build.
+fn is_test_binary(path: &str) -> bool {
+    let Some((directory, name)) = path.rsplit_once('/') else {
+        return false;
+    };
+    let of_cargo = || {
+        let hash = name.rsplit_once('-').map_or("", |(_, hash)| hash);
+        let is_hash = hash.len() == CARGO_HASH && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_hash && directory.rsplit('/').next() == Some("deps")
+    };
+    let of_go = || name.ends_with(".test") && directory.contains("/go-build");
+    of_cargo() || of_go()
 }
 
 /// Returns the launch of the server that a wrapper reports for `argv`.
@@ -91,5 +111,23 @@ fn with_declared_spelling(policy: &Policy, launch: Launch) -> Launch {
             ..launch
         },
         None => launch,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("/home/me/mcp-server/target/debug/deps/mcp_server-0f3a9c41d2b7e685" => false; "a test of cargo")]
+    #[test_case("target/release/deps/mcp_server-0f3a9c41d2b7e685" => false; "by a relative path")]
+    #[test_case("/tmp/go-build1234/b001/mcp-server.test" => false; "a test of Go")]
+    #[test_case("/home/me/mcp-server/target/debug/mcp-server" => true; "the server itself")]
+    #[test_case("/opt/mcp-server-0f3a9c41d2b7e685" => true; "a name with a hash elsewhere")]
+    #[test_case("/opt/deps/mcp-server" => true; "a directory of that name")]
+    fn a_program_is_a_server(path: &str) -> bool {
+        let argv = [path.to_owned()];
+        recognise(&Policy::default(), &LaunchRules::default(), &argv).is_some()
     }
 }
