@@ -14,6 +14,7 @@ pub mod kernel_log;
 pub mod layout;
 pub mod links;
 pub mod notes;
+pub mod others;
 pub mod pinned;
 pub mod preflight;
 pub mod processes;

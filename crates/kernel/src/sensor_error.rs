@@ -25,6 +25,9 @@ pub enum SensorError {
     /// There is no cgroup to attach to.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
+    /// Another daemon enforces on this host.
+    #[error("another daemon runs on this host and keeps its state in another directory")]
+    AnotherDaemon,
     /// The directory for pins cannot be used.
     #[error(transparent)]
     Pin(#[from] PinError),

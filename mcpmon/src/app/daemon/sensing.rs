@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mcpmon_kernel::{
-    kernel_log,
+    kernel_log, others,
     pinned::{PinDirectory, PinError},
     sensor::{Sensor, SensorError},
 };
@@ -24,10 +24,21 @@ pub(super) fn check_log(wanted: bool) -> Result<(), DaemonError> {
 
 /// Starts the sensor with the state that an earlier daemon left. If no state can be kept, starts it without, and
 /// returns the reason.
+///
+/// # Errors
+/// Returns an error if the sensor cannot start, or another daemon runs: the two would kill each other's held servers.
 pub(super) fn start(bpffs: &Path, agents: &[String]) -> Result<(Sensor, Option<String>), DaemonError> {
-    match PinDirectory::take(bpffs) {
+    let pins = PinDirectory::take(bpffs);
+    if let Err(error @ PinError::Taken { .. }) = pins {
+        return Err(SensorError::Pin(error).into());
+    }
+    match others::is_daemon_alive() {
+        Ok(true) => return Err(SensorError::AnotherDaemon.into()),
+        Ok(false) => {}
+        Err(error) => tracing::debug!(%error, "cannot look for other daemons"),
+    }
+    match pins {
         Ok(pins) => Ok((Sensor::resume(pins, agents)?, None)),
-        Err(error @ PinError::Taken { .. }) => Err(SensorError::Pin(error).into()),
         Err(error) => {
             let cause = match std::error::Error::source(&error) {
                 Some(source) => format!("{error}: {source}"),

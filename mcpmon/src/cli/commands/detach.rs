@@ -7,7 +7,10 @@ use std::{
 };
 
 use clap::Args;
-use mcpmon_kernel::pinned::{PinDirectory, PinError};
+use mcpmon_kernel::{
+    others,
+    pinned::{PinDirectory, PinError},
+};
 
 use crate::{
     app::{kept, releaser},
@@ -36,17 +39,47 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
     while kept::is_refusing() && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(5));
     }
-    let told = match kept::is_refusing() {
-        false => "nothing is refused any more",
-        true => "another daemon, with a directory of its own, goes on refusing",
+    let outcome = if kept::is_refusing() {
+        still_refusing()
+    } else {
+        "nothing is refused any more".to_owned()
     };
-    output.text(&[format!("removed what was kept in {directory}: {told}")])?;
+    output.text(&[format!("removed what was kept in {directory}: {outcome}")])?;
     for fault in faults {
         output.text(&[format!(
             "a process may still be stopped (`kill -CONT PID` lets it go on): {fault}"
         )])?;
     }
     Ok(output.flush()?)
+}
+
+/// Describes who still refuses connections after the directory is removed.
+fn still_refusing() -> String {
+    if others::is_daemon_alive().unwrap_or(false) {
+        return "another daemon, which keeps its state in another directory, still enforces".to_owned();
+    }
+    let links = others::links().unwrap_or_default();
+    leftover(&links)
+}
+
+/// Describes programs that no daemon has: what holds them, and how to remove them.
+fn leftover(links: &[u32]) -> String {
+    let mut text = "programs of an earlier daemon still enforce, and no daemon runs. A BPF file system that was unmounted \
+                    lazily, or a copy of it in another mount namespace, holds them"
+        .to_owned();
+    if links.is_empty() {
+        text.push_str("; `bpftool link list` shows them, and a restart of the host removes them");
+        return text;
+    }
+    let commands: Vec<String> = links
+        .iter()
+        .map(|link| format!("bpftool link detach id {link}"))
+        .collect();
+    text.push_str(&format!(
+        "; end the processes of that namespace, or run: {}",
+        commands.join("; ")
+    ));
+    text
 }
 
 fn explain(error: PinError) -> CliError {
@@ -59,5 +92,22 @@ fn explain(error: PinError) -> CliError {
         error @ (PinError::NotMounted { .. } | PinError::Unsafe { .. } | PinError::Io { .. }) => {
             CliError::new(ErrorKind::Environment, error).with_hint("run the command with sudo")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_without_a_daemon_are_named_with_what_removes_them() {
+        let text = leftover(&[12, 15]);
+        assert!(text.contains("no daemon runs"), "{text}");
+        assert!(text.contains("unmounted lazily"), "{text}");
+        assert!(
+            text.ends_with("run: bpftool link detach id 12; bpftool link detach id 15"),
+            "{text}"
+        );
+        assert!(leftover(&[]).contains("bpftool link list"));
     }
 }
