@@ -105,6 +105,8 @@ impl ExecRecord {
     pub const FLAG_HELD: u32 = 1 << 2;
     /// The digest of the file that runs is an accepted one, and the program is stopped for no other reason.
     pub const FLAG_VERIFIED: u32 = 1 << 3;
+    /// The program may be a server with an egress list: its process is restricted until it is judged.
+    pub const FLAG_CANDIDATE: u32 = 1 << 4;
 }
 
 /// An [`ExecRecord`] with memory for the longest arguments: the buffer that the kernel program fills.
@@ -129,6 +131,10 @@ pub struct ForkRecord {
     pub parent: ProcessKey,
     /// The entry that the child inherited.
     pub entry: ProcessEntry,
+    /// Real user id.
+    pub uid: u32,
+    /// Explicit padding.
+    pub reserved: u32,
 }
 
 /// The last thread of a tracked process ended.
@@ -143,8 +149,8 @@ pub struct ExitRecord {
     pub entry: ProcessEntry,
     /// Status word as `wait(2)` gives it.
     pub status: u32,
-    /// Explicit padding.
-    pub reserved: u32,
+    /// Real user id.
+    pub uid: u32,
 }
 
 /// A held process was sent `SIGCONT` by another process than the daemon.
@@ -346,11 +352,13 @@ pub enum Counter {
     StartVerified,
     /// Starts of checked programs for which the kernel gave no SHA-256.
     StartUnhashed,
+    /// Candidates that continued, restricted until they are judged, because they were not stopped.
+    ExecRestricted,
 }
 
 impl Counter {
     /// Number of counters.
-    pub const COUNT: u32 = 18;
+    pub const COUNT: u32 = 19;
     /// Names, in index order.
     pub const NAMES: [&'static str; Self::COUNT as usize] = [
         "exec_seen",
@@ -371,6 +379,7 @@ impl Counter {
         "start_refused",
         "start_verified",
         "start_unhashed",
+        "exec_restricted",
     ];
 }
 
@@ -379,8 +388,8 @@ assert_layout!(ProcessKey, size 16, pid at 8);
 assert_layout!(ExecRecord, size 424, process at 24, parent at 40, file at 56, links at 88, entry at 96,
     cgroup at 120, uid at 128, argv_copied at 136, owner at 144, comm at 152, filename at 168);
 assert_layout!(ExecBuffer, size 424 + ARGV_MAX, argv at 424);
-assert_layout!(ForkRecord, size 80, entry at 56);
-assert_layout!(ExitRecord, size 72, entry at 40, status at 64);
+assert_layout!(ForkRecord, size 88, entry at 56, uid at 80);
+assert_layout!(ExitRecord, size 72, entry at 40, status at 64, uid at 68);
 assert_layout!(ResumeRecord, size 80, sender at 40, uid at 56, comm at 64);
 assert_layout!(RefusedStartRecord, size 352, process at 24, uid at 40, comm at 48, digest at 64, path at 96);
 assert_layout!(ConnectRecord, size 144, process at 24, entry at 40, cgroup at 64, address at 80, given at 96,
@@ -400,4 +409,4 @@ pod!(
     OpenedConnection,
     CloseRecord
 );
-const _: () = assert!(Counter::StartUnhashed as u32 + 1 == Counter::COUNT);
+const _: () = assert!(Counter::ExecRestricted as u32 + 1 == Counter::COUNT);

@@ -1,8 +1,14 @@
 //! The exec gate: the names by which the kernel stops starts before their first instruction, and the stopped processes.
+//!
+//! The same table has the names of candidates: programs that may be servers with an egress list. Their key has
+//! [`ANY_USER`], because a declared server has its list whoever starts it.
 
 use crate::{assert_layout, event::ProcessKey, pod, process::FileKey};
 
-/// A name with which a user's pinned server is started.
+/// User id in the keys of candidates.
+pub const ANY_USER: u32 = u32::MAX;
+
+/// A name with which a user's pinned server is started, or with [`ANY_USER`] a server that has an egress list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(C)]
 pub struct GateKey {
@@ -21,7 +27,8 @@ pub enum GateKind {
     /// Command name of a program that is always a server: it is stopped wherever it starts.
     Program = 0,
     /// Command name of an interpreter, a container client, or a program with a subcommand that serves. It is stopped if
-    /// it starts below an agent or a server, and one of its arguments is gated too.
+    /// it starts below an agent or a server, and one of its arguments is gated too. A candidate below them needs no such
+    /// argument; elsewhere it needs one.
     Interpreter = 1,
     /// The last component of an argument after the first.
     Argument = 2,
@@ -78,6 +85,8 @@ pub struct AcceptedStart {
 pub struct Gate {
     /// `CLOCK_BOOTTIME`, nanoseconds.
     pub open_until: u64,
+    /// 1 if candidates are stopped as well; with 0 they are only restricted until they are judged.
+    pub stops_candidates: u64,
 }
 
 /// A process that is stopped until its files are compared, keyed by thread group id.
@@ -97,6 +106,8 @@ impl Hold {
     pub const FLAG_SERVER: u32 = 1;
     /// Another process than the daemon resumed it.
     pub const FLAG_RESUMED: u32 = 1 << 1;
+    /// It is stopped only because it is a candidate: it may continue, restricted, before it is judged.
+    pub const FLAG_CANDIDATE: u32 = 1 << 2;
 
     /// Returns whether the hold is about this process, and not about an earlier one with its number. The daemon knows a
     /// start time from `/proc`, where it is rounded down to a tick.
@@ -136,7 +147,7 @@ assert_layout!(GateKey, size 16, uid at 8, kind at 12);
 assert_layout!(CheckedProgram, size 16, uid at 8);
 assert_layout!(AcceptedDigest, size 48, digest at 16);
 assert_layout!(AcceptedStart, size 40, extent at 32);
-assert_layout!(Gate, size 8);
+assert_layout!(Gate, size 16, stops_candidates at 8);
 assert_layout!(Hold, size 24, flags at 16);
 pod!(GateKey, CheckedProgram, AcceptedDigest, AcceptedStart, Gate, Hold);
 

@@ -22,7 +22,7 @@ pub mod tap;
 pub mod watch;
 
 /// Version of every record and map in this crate; a loader refuses an object that states another.
-pub const ABI_VERSION: u32 = 8;
+pub const ABI_VERSION: u32 = 9;
 
 /// Asserts a type's size and the offsets of the named fields at compile time.
 macro_rules! assert_layout {

@@ -26,6 +26,8 @@ pub struct Offsets {
     pub signal_live: u32,
     /// `signal_struct.group_exit_code`
     pub signal_group_exit_code: u32,
+    /// `signal_struct.pids`
+    pub signal_pids: u32,
     /// `mm_struct.arg_start`
     pub mm_arg_start: u32,
     /// `mm_struct.arg_end`
@@ -95,5 +97,5 @@ impl Offsets {
     pub const ABSENT: u32 = u32::MAX;
 }
 
-assert_layout!(Offsets, size 164, mm_arg_start at 40, sb_dev at 92, sock_max_ack_backlog at 108);
+assert_layout!(Offsets, size 168, mm_arg_start at 44, sb_dev at 96, sock_max_ack_backlog at 112);
 pod!(Offsets);

@@ -26,8 +26,8 @@ pub struct ProcessEntry {
 impl ProcessEntry {
     /// An agent, or a descendant of one: rules of scope `agents` apply.
     pub const FLAG_AGENT: u32 = 1;
-    /// Started, but not judged by the daemon yet: every egress list applies. When the daemon has been gone for a while,
-    /// this is so for agents' processes only.
+    /// May be a server with an egress list, and is not judged by the daemon yet: every egress list applies. When the
+    /// daemon has been gone for a while, this is so for agents' processes only.
     pub const FLAG_PENDING: u32 = 1 << 1;
     /// Belongs to a server that is being stopped: it may not connect, and is killed if it forks or executes.
     pub const FLAG_DOOMED: u32 = 1 << 2;

@@ -99,7 +99,7 @@ impl Control {
     pub const TABLE_B: u64 = 1;
     /// Refusals are carried out; without it they are only reported.
     pub const ENFORCE: u64 = 1 << 1;
-    /// At least one server has an egress list: new processes start as pending.
+    /// At least one server has an egress list: candidates start as pending.
     pub const EGRESS: u64 = 1 << 2;
     /// The host list refuses addresses to every process, besides the self-test's address.
     pub const DENY_HOST: u64 = 1 << 3;

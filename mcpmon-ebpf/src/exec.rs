@@ -12,7 +12,6 @@ use mcpmon_common::{
     event::{Counter, ExecBuffer, ExecRecord, Kind},
     limits::ARGV_MAX,
     process::{FileKey, ProcessEntry},
-    watch::Control,
 };
 
 use crate::{
@@ -117,10 +116,6 @@ fn track(pid: u32, comm: &[u8; 16]) -> (ProcessEntry, Wake) {
     // SAFETY: entries are written by the daemon only; the value is not used.
     if unsafe { AGENT_NAMES.get(comm) }.is_some() {
         entry.flags |= ProcessEntry::FLAG_AGENT;
-    }
-    if entry.instance == 0 && maps::control() & Control::EGRESS != 0 {
-        entry.flags |= ProcessEntry::FLAG_PENDING;
-        entry.exec = entry.exec.wrapping_add(1);
     }
     if entry == ProcessEntry::default() {
         return (entry, Wake::Later);

@@ -24,7 +24,7 @@ use mcpmon_common::{
 
 /// Its name states the ABI that the object was built for; the loader looks for that name.
 #[map]
-pub(crate) static ABI_V8: Array<u32> = Array::with_max_entries(1, 0);
+pub(crate) static ABI_V9: Array<u32> = Array::with_max_entries(1, 0);
 
 #[map]
 pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
@@ -74,10 +74,23 @@ pub(crate) static ACCEPTED_DIGESTS: HashMap<AcceptedDigest, u32> =
 #[map]
 pub(crate) static VERIFIED: LruHashMap<u32, AcceptedStart> = LruHashMap::with_max_entries(HELD_PROCESSES, 0);
 
-/// The state of a search in arguments: hash and kind of the current name, and whether a name was found. It is not kept
-/// in registers, because the verifier would track it there, and check the rest of the search once for each state.
+/// The state of a search for names in arguments. It is not kept in registers, because the verifier would track it there,
+/// and check the rest of the search once for each state.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Scan {
+    /// Hash and kind of the current name, and 1 if a name was found.
+    pub(crate) progress: [u64; 3],
+    /// The user in the keys of the names.
+    pub(crate) uid: u64,
+    /// The bit of the match if a name is found.
+    pub(crate) bit: u64,
+    /// The bits of the match.
+    pub(crate) found: u64,
+}
+
 #[map]
-pub(crate) static GATE_SCRATCH: PerCpuArray<[u64; 3]> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static GATE_SCRATCH: PerCpuArray<Scan> = PerCpuArray::with_max_entries(1, 0);
 
 /// The owner of each socket, stored with the socket.
 #[btf_map]
@@ -144,6 +157,7 @@ pub(crate) static OFFSETS: Global<Offsets> = Global::new(Offsets {
     task_exit_code: 0,
     signal_live: 0,
     signal_group_exit_code: 0,
+    signal_pids: 0,
     mm_arg_start: 0,
     mm_arg_end: 0,
     bprm_file: 0,

@@ -1,6 +1,9 @@
 //! Processes of servers and agents: the entry is inherited on fork, and removed with the last thread.
 
-use aya_ebpf::{helpers::generated::bpf_send_signal, programs::RawTracePointContext};
+use aya_ebpf::{
+    helpers::{bpf_get_current_uid_gid, generated::bpf_send_signal},
+    programs::RawTracePointContext,
+};
 use mcpmon_common::{
     event::{Counter, ExitRecord, ForkRecord, Kind},
     process::ProcessEntry,
@@ -38,6 +41,8 @@ pub(crate) fn try_fork(ctx: &RawTracePointContext) -> Result<(), Error> {
             process: child,
             parent,
             entry,
+            uid: bpf_get_current_uid_gid() as u32,
+            reserved: 0,
         });
     });
     Ok(())
@@ -70,7 +75,7 @@ pub(crate) fn try_exit(ctx: &RawTracePointContext) -> Result<(), Error> {
             process,
             entry,
             status,
-            reserved: 0,
+            uid: bpf_get_current_uid_gid() as u32,
         });
     });
     Ok(())

@@ -8,6 +8,7 @@
 
 mod admission;
 mod apps;
+mod candidates;
 mod chain;
 mod checked;
 pub mod cross_server;
@@ -34,13 +35,15 @@ mod ways;
 mod wording;
 
 pub use admission::{admission, admission_named};
+pub use candidates::CandidateName;
 pub use checked::CheckedProgram;
 pub use effect::{
     ConnectionCut, FileWatch, Judgement, KernelEffect, SharedOutcome, SharedQuestion, StoreEffect,
 };
 pub use gated::{GatedName, GatedPart};
 pub use monitor::{
-    Former, Monitor, MonitoredServer, Observation, ProxiedSession, ServerClient, all_of, refused_by_now,
+    Former, Monitor, MonitoredServer, Observation, ProxiedSession, ServerClient, StartNames, all_of,
+    refused_by_now,
 };
 pub use recognise::{launch_rules, recognise, recognise_linked};
 pub use rules::{About, BESIDE, Opinion, guide, suppressible};

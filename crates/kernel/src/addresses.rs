@@ -173,6 +173,15 @@ impl AddressTables {
         Ok(())
     }
 
+    /// Ends the restriction of processes that are not judged yet, until tables are installed again. The lists of servers
+    /// stay in force.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel refuses the new control word.
+    pub fn lift_pending(&mut self) -> Result<(), InstallError> {
+        self.switch(self.word & !Control::EGRESS)
+    }
+
     fn switch(&mut self, word: u64) -> Result<(), InstallError> {
         self.control
             .set(0, Control { word }, 0)

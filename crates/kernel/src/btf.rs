@@ -54,6 +54,7 @@ pub fn offsets(bytes: &[u8]) -> Result<Offsets, BtfError> {
         task_exit_code: btf.field("task_struct", "exit_code")?,
         signal_live: btf.field("signal_struct", "live")?,
         signal_group_exit_code: btf.field("signal_struct", "group_exit_code")?,
+        signal_pids: btf.field("signal_struct", "pids")?,
         mm_arg_start: btf.field("mm_struct", "arg_start")?,
         mm_arg_end: btf.field("mm_struct", "arg_end")?,
         bprm_file: btf.field("linux_binprm", "file")?,

@@ -22,10 +22,10 @@ use super::{
     sensor::{SensorError, descriptor, take},
 };
 
-/// A name that stops a start of one user.
+/// A name that stops a start of one user, or by which a candidate of any user is recognised.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GatedName {
-    /// The user.
+    /// The user; [`ANY_USER`](mcpmon_common::gate::ANY_USER) for a candidate.
     pub uid: u32,
     /// The part of the start that is compared with the name.
     pub kind: GateKind,
@@ -209,16 +209,18 @@ impl ExecGate {
         self.shared.try_clone()
     }
 
-    /// Lets the kernel stop processes for this time from now on.
+    /// Lets the kernel stop processes for this time from now on: starts of pinned servers, and candidates if
+    /// `stops_candidates` is true.
     ///
     /// # Errors
     /// Returns an error if the table cannot be written; the gate closes by itself then.
-    pub fn open_for(&mut self, time: Duration) -> io::Result<()> {
+    pub fn open_for(&mut self, time: Duration, stops_candidates: bool) -> io::Result<()> {
         let until = since_boot()? + time;
-        let open_until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
-        self.switch
-            .set(0, Gate { open_until }, 0)
-            .map_err(io::Error::other)
+        let gate = Gate {
+            open_until: u64::try_from(until.as_nanos()).unwrap_or(u64::MAX),
+            stops_candidates: u64::from(stops_candidates),
+        };
+        self.switch.set(0, gate, 0).map_err(io::Error::other)
     }
 
     /// Closes the gate: the kernel stops no more processes.

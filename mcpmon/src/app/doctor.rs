@@ -463,7 +463,7 @@ fn trial(missing: &[Missing]) -> Vec<DoctorFinding> {
     let loaded = good("kernel programs", "the verifier takes them, and they attach");
     let mut canary = sensor.attached.start_canary().and_then(|canary| {
         // Nothing is gated: it is open for the canary alone.
-        let opened = sensor.gate.open_for(CANARY_TIME);
+        let opened = sensor.gate.open_for(CANARY_TIME, false);
         let failed = |error| Unproved::Failed(format!("the exec gate cannot be opened: {error}"));
         opened.map(|()| canary).map_err(failed)
     });

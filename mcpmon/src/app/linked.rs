@@ -4,16 +4,17 @@ use std::{
     ffi::OsStr,
     path::{Component, Path, PathBuf},
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering},
         mpsc,
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mcpmon_pins::{EntryKind, Process, Root};
 use mcpmon_policy::makes_sandbox;
+use nix::unistd::gettid;
 
 /// Words of a command that are looked at. Enough for a program with its options, a script, and a wrapper with options
 /// in front of it.
@@ -24,6 +25,11 @@ const MAX_LINKS: usize = 4;
 const MODULES: &str = "/node_modules/";
 /// Time limit for following the links of a command: its file system may hang, and other commands wait meanwhile.
 const TIMEOUT: Duration = Duration::from_millis(100);
+/// Further waits of this length for a thread that is ready to run: a busy host starves it, and its file system is not at
+/// fault.
+const MAX_STARVED: u32 = 10;
+/// The time after which a file system that has not answered counts as hanging.
+const HANGS: Duration = Duration::from_secs(1);
 /// Most threads that may wait for file systems that hang. Beyond that no links are followed.
 const MAX_STUCK: usize = 16;
 
@@ -120,6 +126,25 @@ fn linked_of_process(pid: u32, argv: &[String]) -> Vec<String> {
 pub(super) struct LinkFollower {
     worker: Option<LinkWorker>,
     stuck: Arc<AtomicUsize>,
+    late: Vec<LateLook>,
+}
+
+/// A look that took too long, in a thread of its own by now.
+#[derive(Debug)]
+struct LateLook {
+    pid: u32,
+    since: Instant,
+    /// Gone when the thread has ended.
+    thread: Weak<AtomicBool>,
+}
+
+/// The state of the looks that took too long.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct LateLooks {
+    /// Processes whose file systems have answered meanwhile, and whose commands can be looked at again.
+    pub(super) answered: Vec<u32>,
+    /// A process whose file system hangs.
+    pub(super) hanging: Option<LinksUnread>,
 }
 
 /// The files of a command were not looked at.
@@ -137,6 +162,20 @@ type Job = Box<dyn FnOnce() + Send>;
 struct LinkWorker {
     jobs: mpsc::Sender<Job>,
     is_abandoned: Arc<AtomicBool>,
+    /// 0 until the thread has run.
+    thread_id: Arc<AtomicI32>,
+}
+
+impl LinkWorker {
+    /// Returns whether the thread waits for a processor, and not for a file system.
+    fn is_starved(&self) -> bool {
+        let id = self.thread_id.load(Ordering::Relaxed);
+        id == 0
+            || std::fs::read_to_string(format!("/proc/self/task/{id}/stat")).is_ok_and(|stat| {
+                stat.rsplit_once(") ")
+                    .is_some_and(|(_, state)| state.starts_with('R'))
+            })
+    }
 }
 
 impl LinkFollower {
@@ -159,18 +198,34 @@ impl LinkFollower {
             linked: linked_of_process(pid, &words),
             loader: may_load && Process::open(pid).is_ok_and(|process| process.executes_loader()),
         };
-        let mut files = self.answer(TIMEOUT, look).ok_or(LinksUnread { pid })?;
+        let mut files = self.answer(pid, TIMEOUT, look).ok_or(LinksUnread { pid })?;
         if !files.linked.is_empty() {
             files.linked.extend(argv.iter().skip(MAX_WORDS).cloned());
         }
         Ok(files)
     }
 
-    /// Returns the result of `work`, or `None` if it takes longer than `patience`; the thread is abandoned then, and
-    /// replaced at the next call.
+    /// Returns the looks that took too long and have ended since the last call, and one that hangs.
+    pub(super) fn review(&mut self, now: Instant) -> LateLooks {
+        let mut found = LateLooks::default();
+        self.late.retain(|late| {
+            let has_ended = late.thread.strong_count() == 0;
+            if has_ended {
+                found.answered.push(late.pid);
+            } else if now.duration_since(late.since) >= HANGS {
+                found.hanging.get_or_insert(LinksUnread { pid: late.pid });
+            }
+            !has_ended
+        });
+        found
+    }
+
+    /// Returns the result of `work`, or `None` if it is blocked for longer than `timeout`; the thread is abandoned then,
+    /// and replaced at the next call.
     fn answer<T: Send + 'static>(
         &mut self,
-        patience: Duration,
+        pid: u32,
+        timeout: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let (reply, answer) = mpsc::channel();
@@ -180,17 +235,24 @@ impl LinkFollower {
             None => self.start()?,
         };
         worker.jobs.send(job).ok()?;
-        match answer.recv_timeout(patience) {
-            Ok(answer) => {
-                self.worker = Some(worker);
-                Some(answer)
-            }
-            Err(_) => {
-                self.stuck.fetch_add(1, Ordering::Relaxed);
-                worker.is_abandoned.store(true, Ordering::Release);
-                None
+        for _ in 0..=MAX_STARVED {
+            match answer.recv_timeout(timeout) {
+                Ok(answer) => {
+                    self.worker = Some(worker);
+                    return Some(answer);
+                }
+                Err(_) if worker.is_starved() => {}
+                Err(_) => break,
             }
         }
+        self.stuck.fetch_add(1, Ordering::Relaxed);
+        worker.is_abandoned.store(true, Ordering::Release);
+        self.late.push(LateLook {
+            pid,
+            since: Instant::now(),
+            thread: Arc::downgrade(&worker.is_abandoned),
+        });
+        None
     }
 
     fn start(&self) -> Option<LinkWorker> {
@@ -200,13 +262,20 @@ impl LinkFollower {
         let (jobs, received) = mpsc::channel::<Job>();
         let is_abandoned = Arc::new(AtomicBool::new(false));
         let (abandoned, stuck) = (Arc::clone(&is_abandoned), Arc::clone(&self.stuck));
+        let thread_id = Arc::new(AtomicI32::new(0));
+        let id = Arc::clone(&thread_id);
         let started = thread::Builder::new().name("links".to_owned()).spawn(move || {
+            id.store(gettid().as_raw(), Ordering::Relaxed);
             received.into_iter().for_each(|job| job());
             if abandoned.load(Ordering::Acquire) {
                 stuck.fetch_sub(1, Ordering::Relaxed);
             }
         });
-        started.ok().map(|_| LinkWorker { jobs, is_abandoned })
+        started.ok().map(|_| LinkWorker {
+            jobs,
+            is_abandoned,
+            thread_id,
+        })
     }
 }
 
@@ -249,9 +318,9 @@ mod tests {
     fn a_file_system_that_hangs_holds_nobody_up() {
         let mut follower = LinkFollower::default();
         let (resume, waiting) = mpsc::channel::<()>();
-        let hung = follower.answer(Duration::from_millis(1), move || waiting.recv().is_ok());
+        let hung = follower.answer(9, Duration::from_millis(1), move || waiting.recv().is_ok());
         assert_eq!(hung, None);
-        assert_eq!(follower.answer(Duration::from_mins(1), || 7), Some(7));
+        assert_eq!(follower.answer(9, Duration::from_mins(1), || 7), Some(7));
         assert_eq!(follower.stuck.load(Ordering::Relaxed), 1);
         drop(resume);
         while follower.stuck.load(Ordering::Relaxed) > 0 {
@@ -260,21 +329,57 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_waits_for_a_processor_is_not_taken_for_a_file_system_that_hangs() {
+        let mut follower = LinkFollower::default();
+        let busy = || {
+            let end = Instant::now() + Duration::from_millis(50);
+            while Instant::now() < end {
+                std::hint::spin_loop();
+            }
+            7
+        };
+        assert_eq!(follower.answer(9, Duration::from_millis(20), busy), Some(7));
+        assert_eq!(follower.review(Instant::now()), LateLooks::default());
+    }
+
+    #[test]
+    fn only_a_file_system_that_still_hangs_after_a_while_is_reported() {
+        let mut follower = LinkFollower::default();
+        let (resume, waiting) = mpsc::channel::<()>();
+        let hung = follower.answer(9, Duration::from_millis(1), move || waiting.recv().is_ok());
+        assert_eq!(hung, None);
+        let now = Instant::now();
+        assert_eq!(follower.review(now), LateLooks::default());
+        let hanging = Some(LinksUnread { pid: 9 });
+        assert_eq!(follower.review(now + HANGS).hanging, hanging);
+        drop(resume);
+        while follower.stuck.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
+        let answered = std::iter::repeat_with(|| follower.review(now + HANGS).answered);
+        assert_eq!(
+            answered.flatten().next(),
+            Some(9),
+            "its command is looked at again"
+        );
+    }
+
+    #[test]
     fn there_is_an_end_to_the_threads_that_wait() {
         let mut follower = LinkFollower::default();
         let held: Vec<_> = (0..MAX_STUCK)
             .map(|_| {
                 let (resume, waiting) = mpsc::channel::<()>();
-                let hung = follower.answer(Duration::from_millis(1), move || waiting.recv().is_ok());
+                let hung = follower.answer(9, Duration::from_millis(1), move || waiting.recv().is_ok());
                 assert_eq!(hung, None);
                 resume
             })
             .collect();
-        assert_eq!(follower.answer(Duration::from_mins(1), || 7), None);
+        assert_eq!(follower.answer(9, Duration::from_mins(1), || 7), None);
         drop(held);
         while follower.stuck.load(Ordering::Relaxed) > 0 {
             thread::yield_now();
         }
-        assert_eq!(follower.answer(Duration::from_mins(1), || 7), Some(7));
+        assert_eq!(follower.answer(9, Duration::from_mins(1), || 7), Some(7));
     }
 }

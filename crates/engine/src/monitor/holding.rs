@@ -7,10 +7,11 @@ use std::{
 };
 
 use mcpmon_model::{Exec, InstanceId, PinKey, ProcessId, RefusedStart, Resume, Timestamp};
-use mcpmon_policy::ServerPolicy;
+use mcpmon_policy::{Gate, Mode, ServerPolicy};
 
 use super::Monitor;
 use crate::{
+    candidates::{self, CandidateName},
     checked::{CheckedProgram, checked_programs},
     effect::{Judgement, KernelEffect},
     gated::GatedName,
@@ -22,18 +23,37 @@ use crate::{
 /// The longest time for which a server is stopped. Clients give up after about as long.
 const MAX_HOLD: Duration = Duration::from_secs(60);
 
+/// The names by which the kernel recognises starts that it stops.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StartNames {
+    /// Those of pinned servers, whose files are compared.
+    pub pinned: BTreeSet<GatedName>,
+    /// Those of programs that may be servers with an egress list.
+    pub candidates: BTreeSet<CandidateName>,
+}
+
 impl Monitor {
-    /// Returns the names of pinned servers whose starts the kernel has to stop; `None` if they did not change since the
-    /// last call.
-    pub fn changed_gated_names(&mut self) -> Option<BTreeSet<GatedName>> {
+    /// Returns the names of starts that the kernel has to stop; `None` if they did not change since the last call.
+    pub fn changed_start_names(&mut self) -> Option<StartNames> {
         self.gated_changed |= self.instances.take_crowding_changed();
         if !std::mem::take(&mut self.gated_changed) {
             return None;
         }
-        Some(match self.may_block_starts() {
-            true => self.learned.with_pins(&self.pins),
-            false => BTreeSet::new(),
-        })
+        let pinned = if self.may_block_starts() {
+            self.learned.with_pins(&self.pins)
+        } else {
+            BTreeSet::new()
+        };
+        let is_restricted = |key: &PinKey| self.egress.contains_key(&key.server);
+        let started = self.learned.with_pins_of(&self.pins, is_restricted);
+        let mut candidates = candidates::declared(&self.policy, &self.launches, &self.egress);
+        candidates.extend(started.into_iter().map(|name| (name.part, name.name)));
+        Some(StartNames { pinned, candidates })
+    }
+
+    /// Returns whether candidates are stopped until they are judged; otherwise they are only restricted.
+    pub fn may_stop_candidates(&self) -> bool {
+        self.policy.mode == Mode::Enforce && self.policy.exec.gate == Gate::Auto
     }
 
     /// Returns the programs whose digest the kernel has to compare when they are started, with what is accepted.

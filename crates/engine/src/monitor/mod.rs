@@ -31,6 +31,7 @@ pub(super) use connections::RepeatedCuts;
 pub use connections::refused_by_now;
 use entry::{candidate_age, is_build_tool};
 pub use former::Former;
+pub use holding::StartNames;
 use launches::settle;
 pub use observe::Observation;
 use orphans::OrphanWatch;
@@ -144,6 +145,7 @@ impl Monitor {
         self.rules.replace(tables.rules.clone());
         let lists_changed = self.egress != tables.egress;
         self.egress = tables.egress.clone();
+        self.gated_changed |= lists_changed;
         let policy_changed = !Arc::ptr_eq(&policy, &self.policy);
         if policy_changed {
             self.launches = launch_rules(&policy);

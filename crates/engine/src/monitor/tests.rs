@@ -2269,7 +2269,7 @@ fn a_program_that_needs_an_argument_to_be_a_server_is_not_checked() {
 #[test]
 fn what_may_be_refused_for_another_reason_is_stopped_though_its_digest_is_accepted() {
     let are_stopped = |world: &mut World| {
-        world.monitor.changed_gated_names().map(|_| {
+        world.monitor.changed_start_names().map(|_| {
             let programs = world.monitor.checked_programs();
             programs
                 .iter()
@@ -2344,11 +2344,11 @@ fn a_first_launch_may_add_to_its_pins_until_it_ends() {
     };
     world.monitor.exec(Timestamp(0), &exec);
     world.hashed(FIRST, "v1");
-    world.monitor.changed_gated_names();
+    world.monitor.changed_start_names();
     assert!(world.monitor.checked_programs().is_empty());
     world.exit(FIRST, 10, 0);
     assert!(
-        world.monitor.changed_gated_names().is_some(),
+        world.monitor.changed_start_names().is_some(),
         "the kernel is to be told"
     );
     assert_eq!(world.monitor.checked_programs().len(), 1);
@@ -2410,7 +2410,7 @@ fn nobody_is_refused_for_being_resumed_when_it_is_not_held() {
 fn names_are_gated_while_a_difference_blocks() {
     let mut world = pinned_world();
     let names = |world: &mut World| {
-        let names = world.monitor.changed_gated_names()?;
+        let names = world.monitor.changed_start_names()?.pinned;
         let programs = names
             .into_iter()
             .filter(|name| name.part == crate::GatedPart::Program);

@@ -241,7 +241,7 @@ impl Core {
         }
     }
 
-    fn let_go(&mut self, process: ProcessId, mut entry: ProcessEntry) {
+    pub(super) fn let_go(&mut self, process: ProcessId, mut entry: ProcessEntry) {
         entry.flags &= !ProcessEntry::FLAG_PENDING;
         if entry.flags == 0 && entry.instance == 0 && entry.session == 0 {
             self.processes.remove(process.pid);

@@ -11,11 +11,11 @@ use std::{
 
 use mcpmon_common::{
     event::ProcessKey,
-    gate::{GateKind, Hold},
+    gate::{ANY_USER, GateKind, Hold},
     limits::GATE_NAMES_OF_USER,
     process::ProcessEntry,
 };
-use mcpmon_engine::{CheckedProgram, GatedName, GatedPart, KernelEffect, Observation};
+use mcpmon_engine::{CandidateName, CheckedProgram, GatedName, GatedPart, KernelEffect, Observation};
 use mcpmon_kernel::{
     gate::{self, ExecGate},
     preflight,
@@ -33,6 +33,9 @@ use crate::app::{host, releaser};
 const OPEN: Duration = Duration::from_secs(2);
 /// The interval at which this time is extended.
 const RENEWAL: Duration = Duration::from_millis(250);
+/// The interval of the checks for candidates that stay stopped too long. One that is stopped at two of them in a row
+/// continues before it is judged.
+const CANDIDATE_CHECK: Duration = Duration::from_secs(1);
 /// The component that is degraded if starts cannot be stopped.
 const COMPONENT: &str = "exec gate";
 
@@ -46,6 +49,11 @@ pub(super) struct Holds {
     unjudged: BTreeSet<ProcessId>,
     /// Held servers that were running at the last check.
     running: BTreeSet<ProcessId>,
+    /// Candidates that were stopped at the last check of candidates.
+    candidates: BTreeSet<ProcessId>,
+    candidates_checked: Instant,
+    /// Candidates that continued, restricted, because they were not judged in time.
+    expired: u64,
     /// False if this process may not signal others: it could not resume them, so the kernel stops nothing.
     may_signal: bool,
     /// The reason why the kernel does not know all names, if so.
@@ -68,6 +76,9 @@ impl Holds {
             held: BTreeSet::new(),
             unjudged: BTreeSet::new(),
             running: BTreeSet::new(),
+            candidates: BTreeSet::new(),
+            candidates_checked: Instant::now(),
+            expired: 0,
             may_signal: preflight::can_signal_everyone(),
             unfit: None,
             renewed: None,
@@ -90,7 +101,7 @@ impl Holds {
     }
 
     /// Extends the time for which the kernel stops starts, if it is time to.
-    fn renew(&mut self, now: Instant) -> io::Result<()> {
+    fn renew(&mut self, now: Instant, stops_candidates: bool) -> io::Result<()> {
         let is_due = self
             .renewed
             .is_none_or(|last| now.duration_since(last) >= RENEWAL);
@@ -98,7 +109,7 @@ impl Holds {
             return Ok(());
         }
         self.ensure_releaser()?;
-        self.gate.open_for(OPEN)?;
+        self.gate.open_for(OPEN, stops_candidates)?;
         self.renewed = Some(now);
         Ok(())
     }
@@ -142,8 +153,10 @@ impl Holds {
 impl Core {
     /// Keeps the kernel's gate open, and its table of names up to date with the pinned servers.
     pub(super) fn keep_gate(&mut self, now: Instant) {
-        if let Some(names) = self.monitor.changed_gated_names() {
-            let names = names.into_iter().flat_map(gated).collect();
+        if let Some(names) = self.monitor.changed_start_names() {
+            let pinned = names.pinned.into_iter().flat_map(gated);
+            let candidates = names.candidates.into_iter().map(candidate);
+            let names = pinned.chain(candidates).collect();
             self.holds.unfit = unfit(self.holds.gate.replace(&names).map_err(|error| error.to_string()));
             let programs = self.monitor.checked_programs().into_iter().map(accepted);
             match self.holds.starts.replace(&programs.collect()) {
@@ -155,7 +168,7 @@ impl Core {
         if let Some(cause) = &self.holds.unfit {
             self.troubles.note(now, COMPONENT, cause);
         }
-        if let Err(error) = self.holds.renew(now) {
+        if let Err(error) = self.holds.renew(now, self.monitor.may_stop_candidates()) {
             let cause = format!("the kernel cannot be told to stop starts: {error}");
             self.troubles.note(now, COMPONENT, &cause);
         }
@@ -267,6 +280,52 @@ impl Core {
         }
     }
 
+    /// Lets candidates continue that were not judged in time. They stay restricted until they are.
+    pub(super) fn expire_candidates(&mut self, now: Instant) {
+        if now.duration_since(self.holds.candidates_checked) < CANDIDATE_CHECK {
+            return;
+        }
+        self.holds.candidates_checked = now;
+        let stopped = self.holds.gate.holds();
+        let stopped: BTreeSet<ProcessId> = stopped
+            .filter(|(_, hold)| hold.flags & Hold::FLAG_CANDIDATE != 0)
+            .map(|(_, hold)| host::process_id(hold.process))
+            .filter(|process| !self.holds.held.contains(process))
+            .collect();
+        let before = std::mem::take(&mut self.holds.candidates);
+        for process in stopped.intersection(&before) {
+            tracing::warn!(
+                pid = process.pid,
+                "not judged in time: it continues, restricted by every egress list"
+            );
+            self.holds.expired += 1;
+            self.release(*process);
+        }
+        self.holds.candidates = stopped;
+    }
+
+    /// Ends all restrictions of processes that are not judged yet, because no daemon will judge them.
+    pub(super) fn lift_pending(&mut self) {
+        if let Err(error) = self.addresses.lift_pending() {
+            tracing::error!(%error, "programs that are not judged yet stay restricted for some seconds");
+        }
+        let pending: Vec<(u32, ProcessEntry)> = self
+            .processes
+            .iter()
+            .filter(|(_, entry)| entry.has(ProcessEntry::FLAG_PENDING))
+            .collect();
+        for (pid, entry) in pending {
+            if let Some(process) = host::identify(pid) {
+                self.let_go(process, entry);
+            }
+        }
+    }
+
+    /// Returns the number of candidates that continued before they were judged.
+    pub(super) const fn expired_candidates(&self) -> u64 {
+        self.holds.expired
+    }
+
     /// Ends all comparisons: servers that are held for one are killed, and all other processes are resumed.
     pub(super) fn end_holds(&mut self) {
         let judgement = self.monitor.observe(clock::now(), Observation::Ending);
@@ -332,6 +391,18 @@ fn accepted(program: CheckedProgram) -> AcceptedProgram {
         path,
         digest,
         is_whole,
+    }
+}
+
+fn candidate((part, name): CandidateName) -> gate::GatedName {
+    gate::GatedName {
+        uid: ANY_USER,
+        kind: match part {
+            GatedPart::Program => GateKind::Program,
+            GatedPart::Interpreter => GateKind::Interpreter,
+            GatedPart::Argument => GateKind::Argument,
+        },
+        name,
     }
 }
 

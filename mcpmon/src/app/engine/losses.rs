@@ -1,10 +1,13 @@
 //! Losses in the kernel: each is an event and a counter. A lost record degrades nothing, because what it was about is
 //! found by the next scan; a process that no longer fits into the kernel's table is not held to its rules.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Instant};
 
 use mcpmon_common::event::Counter;
 use mcpmon_model::{Event, EventKind, Layer, Severity, Timestamp};
+use mcpmon_session::clock;
+
+use super::Core;
 
 /// The kernel's counters when they were last read.
 #[derive(Debug, Default)]
@@ -86,6 +89,15 @@ const WATCHED: [WatchedCounter; 7] = [
     },
 ];
 
+/// Starts that were read and dropped, because their user started too many programs.
+const DROPPED: WatchedCounter = WatchedCounter {
+    counter: Counter::ExecLost,
+    place: "queue of execs: starts of a user with too many",
+    effect: LossEffect::Scan(
+        "a user starts programs faster than they are judged; running processes are scanned, and a server that ended before the scan went unseen",
+    ),
+};
+
 impl Losses {
     /// Starts with the counters that an earlier daemon reported.
     pub(super) const fn since(told: BTreeMap<u32, u64>) -> Self {
@@ -106,6 +118,38 @@ impl Losses {
             (count > last).then(|| watched.loss(now, count - last))
         };
         WATCHED.iter().filter_map(grown).collect()
+    }
+}
+
+impl Core {
+    /// Reports the records that were lost since the last look.
+    pub(super) fn look_for_losses(&mut self) {
+        let counters = &self.counters;
+        let mut found = self
+            .losses
+            .look(clock::now(), |counter| counters.get(counter).ok());
+        let dropped = self.waiting.take_dropped();
+        if dropped > 0 {
+            found.push(DROPPED.loss(clock::now(), dropped));
+        }
+        for loss in found {
+            self.has_news = true;
+            self.scan.wanted |= loss.needs_scan;
+            if let EventKind::EventsLost { place, count } = &loss.event.kind {
+                tracing::warn!(place, count, "records lost");
+            }
+            if let Some((component, cause)) = loss.degrades {
+                self.troubles.note(Instant::now(), component, cause);
+            }
+            self.recorder.push(loss.event);
+        }
+    }
+
+    /// Returns the counters of the kernel programs, and those of the engine.
+    pub(super) fn all_counters(&self) -> Vec<(&'static str, u64)> {
+        let mut counters = self.counters.all().unwrap_or_default();
+        counters.push(("exec_expired", self.expired_candidates()));
+        counters
     }
 }
 

@@ -7,6 +7,7 @@ mod crowded;
 mod denials;
 mod descent;
 mod effects;
+mod fair;
 mod holding;
 mod losses;
 mod message;
@@ -35,6 +36,7 @@ use mcpmon_kernel::{
     addresses::AddressTables,
     notes::{Notes, Pulse},
     processes::{AgentNames, ProcessTable, RefusedFiles},
+    records::Record,
     rings::Rings,
     sensor::{Attached, Counters, Sensor},
 };
@@ -46,8 +48,8 @@ use tokio::sync::{mpsc::error::TrySendError, oneshot, watch};
 
 pub use self::wrapped::Coverage;
 use self::{
-    coalesce::Coalescer, connections::ConnectionReviews, denials::Denials, holding::Holds, losses::Losses,
-    questions::Questions, tapping::Tapping, troubles::Troubles, wrapped::Starts,
+    coalesce::Coalescer, connections::ConnectionReviews, denials::Denials, fair::FairQueue, holding::Holds,
+    losses::Losses, questions::Questions, tapping::Tapping, troubles::Troubles, wrapped::Starts,
 };
 pub(crate) use self::{
     message::{EngineMessage, EngineSnapshot},
@@ -155,6 +157,7 @@ impl Engine {
             doomed: BTreeSet::new(),
             handed: BTreeMap::new(),
             denials: Denials::default(),
+            waiting: FairQueue::default(),
             questions: Questions::default(),
             uncompared: Vec::new(),
             counters,
@@ -235,14 +238,21 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<EngineMessage>, turns:
         turns.fetch_add(1, Ordering::Relaxed);
         core.keep_gate(Instant::now());
         if core.questions.is_empty()
+            && core.waiting.is_empty()
             && let Err(error) = rings.wait(Some(inbox.wakes()))
         {
             tracing::error!(%error, "failed to wait for records from the kernel");
             thread::sleep(TICK);
         }
         core.boot_to_wall = host::boot_to_wall();
-        let is_all = rings.drain(|record| core.record(record));
-        core.answer_questions(is_all);
+        let connections = core.read(&mut rings);
+        core.judge_waiting();
+        // Connections are not reported before the starts that precede them, unless there is a backlog.
+        for record in connections {
+            core.record(record);
+        }
+        core.expire_candidates(Instant::now());
+        core.answer_questions();
         // Written before answers are sent, so that after a crash the next daemon knows every server that was reported.
         core.write_handover();
         inbox.acknowledge();
@@ -255,7 +265,7 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<EngineMessage>, turns:
         }
         if ends_at.is_some_and(|end| !core.holds.is_any_held() || Instant::now() >= end) {
             // Records that the kernel wrote since the last read are from before the end, too.
-            rings.drain(|record| core.record(record));
+            core.judge_rest(&mut rings);
             return core.end();
         }
         core.answer_compared();
@@ -297,6 +307,8 @@ struct Core {
     /// The files of started processes, as far as they are known without them, until these are hashed.
     handed: BTreeMap<ProcessId, HandedFiles>,
     denials: Denials,
+    /// Records of processes that are not judged yet.
+    waiting: FairQueue<Record>,
     questions: Questions,
     /// The wrappers' questions about servers that are held until they are compared.
     uncompared: Vec<FateQuestion>,
@@ -445,7 +457,7 @@ impl Core {
             EngineMessage::SessionOver(session) => self.session_over(session),
             EngineMessage::OpenSockets(survey) => self.open_sockets(survey),
             EngineMessage::Cut(cuts) => self.told_cut(&cuts),
-            EngineMessage::AfterRecords(question) => self.questions.ask(host::since_boot(), question),
+            EngineMessage::AfterRecords(question) => self.ask(question),
             EngineMessage::Probe(probe, ready) => {
                 self.probe = Some(probe);
                 answer(ready, ());
@@ -465,7 +477,7 @@ impl Core {
                 EngineSnapshot {
                     running: self.monitor.running().collect(),
                     without_room: self.monitor.without_room(),
-                    counters: self.counters.all().unwrap_or_default(),
+                    counters: self.all_counters(),
                     missing: rings.missing(),
                     malformed: rings.malformed(),
                     tracked: self.processes.iter().count(),
@@ -499,6 +511,7 @@ impl Core {
             self.kill_doomed();
         }
         self.look_at_holds();
+        self.look_again(Instant::now());
         self.tell_waiting(Instant::now());
         self.handed.retain(|_, handed| handed.since.elapsed() < HANDED);
         let monitor = &self.monitor;
@@ -527,6 +540,7 @@ impl Core {
     /// Ends everything that is held or waiting, and writes the last notes.
     fn end(&mut self) {
         self.end_holds();
+        self.lift_pending();
         self.tell_all_waiting();
         for event in self.coalescer.finish() {
             self.recorder.push(event);
@@ -534,24 +548,6 @@ impl Core {
         self.handover.stopped = true;
         self.has_news = true;
         self.write_handover();
-    }
-
-    fn look_for_losses(&mut self) {
-        let counters = &self.counters;
-        let found = self
-            .losses
-            .look(clock::now(), |counter| counters.get(counter).ok());
-        for loss in found {
-            self.has_news = true;
-            self.scan.wanted |= loss.needs_scan;
-            if let EventKind::EventsLost { place, count } = &loss.event.kind {
-                tracing::warn!(place, count, "records lost");
-            }
-            if let Some((component, cause)) = loss.degrades {
-                self.troubles.note(Instant::now(), component, cause);
-            }
-            self.recorder.push(loss.event);
-        }
     }
 
     /// Records an event of the Monitor. A degraded component is reported by the daemon's health instead, once and not

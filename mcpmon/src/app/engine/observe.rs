@@ -39,9 +39,6 @@ impl Core {
     pub(super) fn record(&mut self, record: Record) {
         let header = record.header();
         let now = self.wall(header.time);
-        if !matches!(record, Record::Connect(_) | Record::Close(_)) {
-            self.questions.note(header.time);
-        }
         match record {
             Record::Exec(exec) => self.exec(now, &exec),
             Record::Fork(fork) => {
@@ -131,15 +128,25 @@ impl Core {
         }
     }
 
-    /// Returns what the files of a command say about it. Returns nothing if the process's file system does not answer,
-    /// which degrades a component. Only below agents and servers a program is looked at.
+    /// Returns what the files of a command say about it. Returns nothing if the process's file system does not answer:
+    /// the command is looked at again when it does. Only below agents and servers a program is looked at.
     fn look_at_files(&mut self, pid: u32, entry: ProcessEntry, argv: &[String]) -> CommandFiles {
         let is_below = entry.instance != 0 || entry.has(ProcessEntry::FLAG_AGENT);
         self.links.look(pid, argv, is_below).unwrap_or_else(|error| {
-            self.troubles
-                .note(Instant::now(), "links in commands", &error.to_string());
+            tracing::debug!(%error, "the command is looked at again later");
             CommandFiles::default()
         })
+    }
+
+    /// Looks again at commands whose file systems have answered late. One that still hangs degrades a component.
+    pub(super) fn look_again(&mut self, now: Instant) {
+        let late = self.links.review(now);
+        for process in late.answered.into_iter().filter_map(host::identify) {
+            self.look_at(process);
+        }
+        if let Some(error) = late.hanging {
+            self.troubles.note(now, "links in commands", &error.to_string());
+        }
     }
 
     /// Adds what is known of wrappers: whether the process is one, the claim of the wrapper that started it, and the id

@@ -1,4 +1,4 @@
-//! Questions of wrappers about processes. A question is answered when all records from before it are read.
+//! Questions of wrappers about processes. A question is answered when all earlier records of the process's user are judged.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use super::{Core, answer};
 use crate::app::host;
 
 /// The nanoseconds by which a record must be later than a question to show that all records before the question are
-/// read. Records get their time before their position in the ring, and the two clocks differ by less than this.
+/// judged. Records get their time before their position in the ring, and the two clocks differ by less than this.
 const MARGIN: u64 = 1_000_000;
 
 /// A question of a wrapper. The kernel's record of the process may not be read yet.
@@ -38,54 +38,71 @@ pub(crate) struct FateQuestion {
 /// Questions without an answer, oldest first.
 #[derive(Debug)]
 pub(super) struct Questions<Q = WrapperQuestion> {
-    waiting: VecDeque<(u64, Q)>,
-    /// The time of the latest record of a process that was read, nanoseconds since boot.
-    read_until: u64,
+    waiting: VecDeque<Asked<Q>>,
+}
+
+#[derive(Debug)]
+struct Asked<Q> {
+    /// Nanoseconds since boot.
+    at: u64,
+    /// The user of the process; `None` if it has ended.
+    uid: Option<u32>,
+    question: Q,
 }
 
 impl<Q> Default for Questions<Q> {
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
-            read_until: 0,
         }
     }
 }
 
 impl<Q> Questions<Q> {
-    /// Adds a question that is asked `now`, in nanoseconds since boot.
-    pub(super) fn ask(&mut self, now: u64, question: Q) {
-        self.waiting.push_back((now, question));
+    /// Adds a question about a process of a user that is asked `at`, in nanoseconds since boot.
+    pub(super) fn ask(&mut self, at: u64, uid: Option<u32>, question: Q) {
+        self.waiting.push_back(Asked { at, uid, question });
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Notes the time of a record of a process that was read.
-    pub(super) fn note(&mut self, made: u64) {
-        self.read_until = self.read_until.max(made);
+    /// Removes the questions that can be answered, because all earlier records of the user are judged. `judged_until`
+    /// returns the time up to which they are.
+    pub(super) fn take_due(&mut self, judged_until: impl Fn(Option<u32>) -> u64) -> Vec<Q> {
+        let is_due = |asked: &Asked<Q>| judged_until(asked.uid) > asked.at.saturating_add(MARGIN);
+        let (due, waiting) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(is_due);
+        self.waiting = waiting;
+        due.into_iter().map(|asked| asked.question).collect()
     }
+}
 
-    /// Returns whether the oldest question can be answered although records are left to be read.
-    fn is_due(&self) -> bool {
-        let asked = self.waiting.front().map(|(asked, _)| *asked);
-        asked.is_some_and(|asked| self.read_until > asked.saturating_add(MARGIN))
-    }
-
-    /// Removes the next question that can be answered. If no record is left (`is_all`), each question can be.
-    pub(super) fn next(&mut self, is_all: bool) -> Option<Q> {
-        if !is_all && !self.is_due() {
-            return None;
+impl WrapperQuestion {
+    const fn process(&self) -> ProcessId {
+        match self {
+            Self::Wrapped(process) => *process,
+            Self::Fate(question) => question.process,
         }
-        self.waiting.pop_front().map(|(_, question)| question)
     }
 }
 
 impl Core {
-    /// Answers the questions from before the latest record that was read; if `is_all`, all of them.
-    pub(super) fn answer_questions(&mut self, is_all: bool) {
-        while let Some(question) = self.questions.next(is_all) {
+    /// Adds a question of a wrapper.
+    pub(super) fn ask(&mut self, question: WrapperQuestion) {
+        let uid = host::uid(question.process().pid);
+        self.questions.ask(host::since_boot(), uid, question);
+    }
+
+    /// Answers the questions whose records are judged.
+    pub(super) fn answer_questions(&mut self) {
+        if self.questions.is_empty() {
+            return;
+        }
+        let waiting = &self.waiting;
+        for question in self.questions.take_due(|uid| waiting.judged_until(uid)) {
             match question {
                 WrapperQuestion::Wrapped(process) => self.look_at(process),
                 WrapperQuestion::Fate(question) => {
@@ -130,15 +147,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_answered_once_the_records_before_it_are_read() {
+    fn a_question_is_answered_once_the_records_before_it_are_judged() {
         let mut questions = Questions::default();
-        questions.note(5 * MARGIN);
-        questions.ask(10 * MARGIN, "first");
-        questions.ask(20 * MARGIN, "second");
-        let mut at = |made| {
-            questions.note(made);
-            std::iter::from_fn(|| questions.next(false)).collect::<Vec<_>>()
-        };
+        questions.ask(10 * MARGIN, Some(7), "first");
+        questions.ask(20 * MARGIN, Some(7), "second");
+        let mut at = |judged| questions.take_due(|_| judged);
         assert_eq!(at(10 * MARGIN), [""; 0], "it may have been there");
         assert_eq!(at(11 * MARGIN + 1), ["first"], "whatever comes after it");
         assert_eq!(at(11 * MARGIN), [""; 0], "clocks of processors differ");
@@ -146,11 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_left_to_read_all_is_answered() {
+    fn a_question_does_not_wait_for_records_of_other_users() {
         let mut questions = Questions::default();
-        questions.ask(10, "first");
-        assert_eq!(questions.next(true), Some("first"));
+        questions.ask(10, Some(7), "of 7");
+        questions.ask(10, Some(8), "of 8");
+        questions.ask(10, None, "of nobody");
+        let judged_until = |uid| if uid == Some(8) { u64::MAX } else { 0 };
+        assert_eq!(questions.take_due(judged_until), ["of 8"]);
+        assert_eq!(questions.take_due(|_| u64::MAX), ["of 7", "of nobody"]);
         assert!(questions.is_empty());
-        assert_eq!(questions.next(true), None);
     }
 }

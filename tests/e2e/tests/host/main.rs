@@ -11,6 +11,7 @@ mod access;
 mod answered;
 mod asked;
 mod bundle;
+mod candidates;
 mod claimed;
 mod contained;
 mod crowded;

@@ -34,7 +34,7 @@ use nix::{
 
 const ROUNDS: usize = 50;
 /// Longer than the test lasts.
-const OPEN: Duration = Duration::from_secs(600);
+pub(crate) const OPEN: Duration = Duration::from_secs(600);
 
 fn names(of: &[(GateKind, &str)]) -> BTreeSet<GatedName> {
     let name = |(kind, name): &(GateKind, &str)| GatedName {
@@ -48,7 +48,7 @@ fn names(of: &[(GateKind, &str)]) -> BTreeSet<GatedName> {
 /// Gates these names while `run` runs.
 fn gated<T>(lab: &mut Lab, of: &[(GateKind, &str)], run: impl FnOnce(&mut Lab) -> Result<T>) -> Result<T> {
     lab.sensor.gate.replace(&names(of))?;
-    lab.sensor.gate.open_for(OPEN)?;
+    lab.sensor.gate.open_for(OPEN, true)?;
     let outcome = run(lab);
     lab.sensor.gate.close()?;
     lab.sensor.gate.replace(&BTreeSet::new())?;
@@ -58,10 +58,10 @@ fn gated<T>(lab: &mut Lab, of: &[(GateKind, &str)], run: impl FnOnce(&mut Lab) -
 }
 
 /// A start as a workload reports it: the process, and whether it was stopped.
-type Started = (u32, bool);
+pub(crate) type Started = (u32, bool);
 
 /// Starts a program, and waits until it is stopped or has ended.
-fn start(command: &mut Command) -> Result<(Process, Started)> {
+pub(crate) fn start(command: &mut Command) -> Result<(Process, Started)> {
     let child = command.stdout(Stdio::piped()).spawn().context("cannot start")?;
     let pid = child.id();
     // Its end remains to be waited for again.
@@ -126,10 +126,10 @@ pub(crate) fn programs(lab: &mut Lab) -> Result<()> {
 /// Starts are not stopped after the daemon has been silent for a while.
 pub(crate) fn silence(lab: &mut Lab) -> Result<()> {
     gated(lab, &[(GateKind::Program, "echo")], |lab| {
-        lab.sensor.gate.open_for(Duration::ZERO)?;
+        lab.sensor.gate.open_for(Duration::ZERO, true)?;
         let (_, is_stopped) = one(&["echo", "ran"], None)?;
         ensure!(!is_stopped, "it is stopped");
-        lab.sensor.gate.open_for(OPEN)?;
+        lab.sensor.gate.open_for(OPEN, true)?;
         lab.sensor.gate.replace(&names(&[
             (GateKind::Program, "ech"),
             (GateKind::Program, "echoo"),

@@ -9,6 +9,7 @@
 mod abi;
 mod any_address;
 mod budget;
+mod candidates;
 mod closing;
 mod cutting;
 mod dns;
@@ -126,6 +127,19 @@ const TESTS: &[Test] = &[
     test(
         "egress::without_lists_nobody_is_held",
         egress::pending_without_lists,
+    ),
+    test("candidates::are_known_by_their_names", candidates::by_name),
+    test(
+        "candidates::that_are_not_stopped_are_restricted",
+        candidates::restricted_only,
+    ),
+    test(
+        "candidates::exist_only_with_an_egress_list",
+        candidates::without_lists,
+    ),
+    test(
+        "candidates::are_refused_until_they_are_judged",
+        candidates::refused_until_judged,
     ),
     test(
         "egress::connections_of_servers_are_reported",

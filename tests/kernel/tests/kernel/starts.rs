@@ -60,7 +60,7 @@ enum Start {
 
 /// The canary tells whether starts are checked, and it is right.
 pub(crate) fn proof(lab: &mut Lab) -> Result<()> {
-    lab.sensor.gate.open_for(OPEN)?;
+    lab.sensor.gate.open_for(OPEN, true)?;
     let proof = proved(lab);
     let is_absent = matches!(proof, Err(Unproved::Absent(_)));
     let proof = proof.map_err(|cause| cause.to_string());
@@ -109,7 +109,7 @@ fn proved(lab: &Lab) -> Result<(), Unproved> {
 
 /// A changed program is refused and does not run, and one with an accepted digest is not stopped.
 pub(crate) fn digests(lab: &mut Lab) -> Result<()> {
-    lab.sensor.gate.open_for(OPEN)?;
+    lab.sensor.gate.open_for(OPEN, true)?;
     let name = GatedName {
         uid: 0,
         kind: GateKind::Program,
@@ -209,13 +209,13 @@ fn judged(lab: &mut Lab, is_checked: bool) -> Result<()> {
     ensure!(matches!(approved, Start::Ran(_)) == is_checked, "{approved:?}");
 
     // A daemon that is silent refuses nothing.
-    lab.sensor.gate.open_for(Duration::ZERO)?;
+    lab.sensor.gate.open_for(Duration::ZERO, true)?;
     let in_silence = next(lab, &[accepted(digest, true)])?;
     ensure!(matches!(in_silence, Start::Ran(_)), "{in_silence:?}");
 
     // Many at once: each is told, and no record counts as missing.
     let missing = lab.sensor.rings.missing();
-    lab.sensor.gate.open_for(OPEN)?;
+    lab.sensor.gate.open_for(OPEN, true)?;
     workload.proceed()?;
     let refused: usize = workload.hear()?;
     let told = lab.records(|record| matches!(record, Record::RefusedStart(_)).then_some(()))?;

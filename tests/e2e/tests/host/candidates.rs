@@ -1,0 +1,240 @@
+//! An egress list of one server: no other program is refused, and the server reaches nothing before it is judged.
+
+use std::{
+    fs,
+    os::unix::process::CommandExt as _,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use mcpmon_e2e::{
+    client::Client,
+    daemon::Daemon,
+    host::Host,
+    json::number,
+    network::{Attempt, Listener, connect},
+    program,
+    servers::PythonServer,
+    site::Site,
+};
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
+
+/// Variable with the number of starts of each kind, for a measurement that is too long for each change.
+const STARTS: &str = "MCPMON_E2E_STARTS";
+/// The number without that variable.
+const FEW: usize = 40;
+/// A program that connects at once; its exit status is 0 if it can, and 7 if that is not permitted.
+const EARLY: &str = r#"
+import socket, sys
+s = socket.socket()
+try:
+    s.connect((sys.argv[1], int(sys.argv[2])))
+except PermissionError:
+    sys.exit(7)
+"#;
+
+fn starts() -> Result<usize> {
+    match std::env::var(STARTS) {
+        Ok(text) => text.parse().with_context(|| format!("{STARTS} is no number")),
+        Err(_) => Ok(FEW),
+    }
+}
+
+/// A daemon with a declared server that connects at once to the listener, which its list does not allow.
+struct Scene {
+    daemon: Daemon,
+    listener: Listener,
+    server: PathBuf,
+    /// The name of a program that makes its descendants an agent's.
+    agent: PathBuf,
+}
+
+impl Scene {
+    fn open(host: &Host) -> Result<Self> {
+        let listener = Listener::open()?;
+        let site = Site::new("version: 1\n")?;
+        let own = std::process::id();
+        let server = site.path(&format!("early-{own}.py"));
+        fs::write(&server, EARLY)?;
+        let agent = site.path(&format!("agent-{own}"));
+        program::copy(fs::canonicalize("/bin/bash")?, &agent)?;
+        site.write_policy(&format!(
+            r#"
+version: 1
+network: {{agents: ["agent-{own}"]}}
+mcp:
+  servers:
+    - id: early
+      command: python3
+      args: ["{}", "{}", "{}"]
+      egress: {{default: deny}}
+  version_pinning: {{on_change: alert}}
+"#,
+            server.display(),
+            listener.ip(),
+            listener.target().port(),
+        ))?;
+        Ok(Self {
+            daemon: Daemon::start_at(host, site)?,
+            listener,
+            server,
+            agent,
+        })
+    }
+
+    /// Returns the words that start the server, or another script in the same way.
+    fn words(&self, script: &str) -> Vec<String> {
+        let port = self.listener.target().port().to_string();
+        vec![
+            "python3".to_owned(),
+            script.to_owned(),
+            self.listener.ip().to_string(),
+            port,
+        ]
+    }
+
+    fn server(&self) -> Vec<String> {
+        self.words(&self.server.display().to_string())
+    }
+
+    /// Runs a command below an agent.
+    fn below_agent(&self, words: &[String]) -> Command {
+        let mut command = Command::new(&self.agent);
+        command.args(["-c", "\"$@\"; exit $?", "agent"]).args(words);
+        command
+    }
+
+    fn counter(&self, name: &str) -> Result<u64> {
+        Ok(number(&self.daemon.status()?["counters"], name))
+    }
+}
+
+fn plain(words: &[String]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command
+}
+
+/// Returns whether a program that connects at once was permitted to.
+fn was_permitted(command: &mut Command) -> Result<bool> {
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+    match status.code() {
+        Some(0) => Ok(true),
+        Some(7) => Ok(false),
+        Some(_) | None => bail!("{command:?}: {status}"),
+    }
+}
+
+/// Programs that another user starts without end.
+struct Flood(Child);
+
+impl Flood {
+    fn start() -> Result<Self> {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--clear-groups", "--", "sh", "-c"]);
+        command.arg("while :; do /bin/true; done").process_group(0);
+        Ok(Self(command.stdin(Stdio::null()).spawn()?))
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        let _ended = killpg(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGKILL);
+        let _reaped = self.0.wait();
+    }
+}
+
+#[test]
+fn other_programs_are_not_refused() -> Result<()> {
+    let Some(host) = Host::take(&["python3", "bash", "setpriv"])? else {
+        return Ok(());
+    };
+    let scene = Scene::open(&host)?;
+    let other = scene.daemon.site.path("other.py");
+    fs::write(&other, EARLY)?;
+    let python = scene.words(&other.display().to_string());
+    let bash = format!("{} || exit 7", scene.listener.bash());
+    let bash: Vec<String> = ["bash", "-c", &bash].map(str::to_owned).into();
+    for flooded in [false, true] {
+        let flood = flooded.then(Flood::start).transpose()?;
+        let mut refused = 0;
+        for _ in 0..starts()? {
+            for words in [&python, &bash] {
+                refused += usize::from(!was_permitted(&mut plain(words))?);
+                refused += usize::from(!was_permitted(&mut scene.below_agent(words))?);
+            }
+        }
+        drop(flood);
+        assert_eq!(refused, 0, "flooded: {flooded}");
+    }
+    // Below the agent, each start of the server's interpreter was stopped, and none of another program.
+    assert!(scene.counter("exec_held")? >= 2 * starts()? as u64);
+    assert_eq!(scene.counter("exec_expired")?, 0);
+    Ok(())
+}
+
+#[test]
+fn a_server_reaches_nothing_before_it_is_judged() -> Result<()> {
+    let Some(host) = Host::take(&["python3", "setpriv"])? else {
+        return Ok(());
+    };
+    let scene = Scene::open(&host)?;
+    let words = scene.server();
+    for flooded in [false, true] {
+        let flood = flooded.then(Flood::start).transpose()?;
+        let mut reached = 0;
+        for _ in 0..starts()? {
+            reached += usize::from(was_permitted(&mut plain(&words))?);
+            reached += usize::from(was_permitted(&mut scene.below_agent(&words))?);
+            let mut job = plain(&words);
+            reached += usize::from(was_permitted(job.process_group(0))?);
+        }
+        drop(flood);
+        assert_eq!(reached, 0, "flooded: {flooded}");
+    }
+    Ok(())
+}
+
+/// An orderly stop ends the restriction of programs that no daemon judges; the list of a running server stays.
+#[test]
+fn an_orderly_stop_restricts_no_other_program() -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let listener = Listener::open()?;
+    let site = Site::new("version: 1\n")?;
+    let server = PythonServer::write(&site.path("python"))?;
+    site.write_policy(&format!(
+        r#"
+version: 1
+mcp:
+  servers:
+    - {{id: {0}, command: python3, args: ["-m", "{0}"], egress: {{default: deny}}}}
+  version_pinning: {{on_change: alert}}
+"#,
+        server.module,
+    ))?;
+    let daemon = Daemon::start_at(&host, site)?;
+    let mut client = Client::start(&mut server.python())?;
+    client.initialize()?;
+    assert_eq!(client.connect(listener.target())?, "EPERM");
+    let (site, status) = daemon.end()?;
+    ensure!(status.success(), "{status}");
+    // A candidate by its words, which is started when no daemon runs.
+    let mut candidate = Command::new("python3");
+    candidate.args(["-c", EARLY, &listener.ip().to_string()]);
+    candidate.args([&listener.target().port().to_string(), &server.module]);
+    assert!(was_permitted(&mut candidate)?, "a program of the host");
+    assert_eq!(connect(listener.target())?, Attempt::Connected);
+    assert_eq!(
+        client.connect(listener.target())?,
+        "EPERM",
+        "the server's list stays"
+    );
+    drop(site);
+    Ok(())
+}
