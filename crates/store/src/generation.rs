@@ -213,7 +213,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = directory.path().join("mcpmon.db");
         let path = Generation::path(&store);
-        std::fs::write(&path, b"1").unwrap();
+        fs::write(&path, b"1").unwrap();
         let generation = Generation::open(&path).unwrap();
         assert_eq!(generation.now(), 0);
         let counter = GenerationCounter::open(&path, Access::default()).unwrap();

@@ -109,7 +109,6 @@ pub(super) fn open(bytes: &[u8]) -> rusqlite::Result<Connection> {
 mod tests {
     use mcpmon_model::{Event, EventKind, Kill, Layer, ProcessRef, ServerId, SessionId, Timestamp};
 
-    use super::*;
     use crate::{Destination as _, Filter, Selection, Store, StoreEntry, StoreReader, sample};
 
     const BOB: u32 = 2000;

@@ -55,7 +55,7 @@ pub(super) struct Contents {
 }
 
 /// Files of the repository, and the paths at which they are installed.
-const COPIED: [(&str, &str, Kind); 10] = [
+const COPIED: [(&str, &str, Kind); 11] = [
     (
         "deploy/systemd/mcpmon.service",
         "usr/lib/systemd/system/mcpmon.service",

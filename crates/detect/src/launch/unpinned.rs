@@ -52,7 +52,7 @@ impl Fetched {
         let reference = self
             .reference
             .strip_prefix("npm:")
-            .or(self.reference.strip_prefix("jsr:"));
+            .or_else(|| self.reference.strip_prefix("jsr:"));
         let reference = match reference {
             Some(reference) => reference,
             None if is_local => return None,

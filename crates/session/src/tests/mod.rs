@@ -350,7 +350,8 @@ fn a_refusal_names_its_event_and_no_command_that_lifts_it() {
 fn a_server_that_may_not_start_names_its_event() {
     let home = Home::new("version: 1\nmcp: {server_policy: denylist, denied_servers: [{id: files}]}\n");
     let mut judge = home.judge("files");
-    let Verdict::Block(denial) = judge.admit(NOW) else {
+    let server = judge.server().clone();
+    let Verdict::Block(denial) = judge.admit(NOW, &server) else {
         panic!("it is denied");
     };
     judge.close(NOW);

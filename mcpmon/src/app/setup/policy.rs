@@ -7,7 +7,7 @@ use std::{
 };
 
 use mcpmon_clients::{FileError, SetupEffect, create_file, replace_file};
-use mcpmon_config::{ConfigError, ModeEdit, Search, Source, Sources, Trust, mode_word};
+use mcpmon_config::{ConfigError, ModeEdit, Search, Source, Trust, mode_word};
 use mcpmon_policy::Mode;
 
 /// The policies that come with the program, by name.

@@ -130,8 +130,8 @@ pub(crate) fn shim_target(program: &OpenProgram, search_path: Option<&OsStr>) ->
 fn shim_name(first: &OsStr, place: &OsStr, search_path: &OsStr) -> Option<String> {
     let name = Path::new(first).file_name()?.to_str()?;
     let mut launchers = NAMES.into_iter().chain([codex::PROGRAM]);
-    let is_shim = launchers.any(|known| known == name)
-        || name != PROGRAM && told(name, place, search_path).is_some();
+    let is_shim =
+        launchers.any(|known| known == name) || name != PROGRAM && told(name, place, search_path).is_some();
     is_shim.then(|| name.to_owned())
 }
 
