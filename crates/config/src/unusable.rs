@@ -102,7 +102,7 @@ fn names(sources: &Sources) -> String {
 /// Returns the top-level `mode` of texts that need not be valid; that of a later text replaces that of an earlier one.
 /// A `mode` that cannot be read enforces. Returns `None` if no text has one.
 fn written_mode(sources: &Sources) -> Option<Mode> {
-    let modes = sources.origins().into_iter().filter_map(|origin| {
+    let mut modes = sources.origins().into_iter().filter_map(|origin| {
         let by_line = mode_lines(&origin.text);
         match load::any(origin) {
             Ok(tree) => tree
@@ -119,7 +119,7 @@ fn written_mode(sources: &Sources) -> Option<Mode> {
             Err(_) => by_line,
         }
     });
-    let last: Option<Option<Mode>> = modes.last();
+    let last: Option<Option<Mode>> = modes.next_back();
     last.map(|mode| mode.unwrap_or_default())
 }
 

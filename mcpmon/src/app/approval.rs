@@ -139,13 +139,20 @@ pub fn decide(
 fn check_denials(store: &mut Store, records: &[DefinitionRecord]) -> Result<(), DecideError> {
     for record in records {
         let denied = store.refused(&record.key.identity)?;
-        if denied.contains(&(record.key.clone(), pins::APPROVED.to_owned())) {
+        let by_root = |(key, author): &(DefinitionKey, String)| *key == record.key && is_by_root(author);
+        if denied.iter().any(by_root) {
             return Err(DecideError::DeniedByRoot {
                 subject: name(&record.key),
             });
         }
     }
     Ok(())
+}
+
+/// Returns whether root is the author of a denial, which names its time as well: `root at 2026-11-20T12:00:00Z`.
+fn is_by_root(author: &str) -> bool {
+    let rest = author.strip_prefix(pins::APPROVED);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" at "))
 }
 
 fn approve(

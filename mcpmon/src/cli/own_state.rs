@@ -218,7 +218,7 @@ impl OwnState {
         match self.protection() {
             Protection::Enforcing | Protection::Observing => None,
             Protection::Degraded => {
-                let cause = self.policy.as_ref().err().or(self.records.as_ref().err());
+                let cause = self.policy.as_ref().err().or_else(|| self.records.as_ref().err());
                 let cause = cause.map_or("", |cause| cause.lines().next().unwrap_or_default());
                 let error = anyhow::anyhow!("wrappers do not work as configured: {cause}");
                 let error = CliError::new(ErrorKind::Refused, error);

@@ -1901,7 +1901,7 @@ fn a_wrapper_is_no_process_of_its_server(command: &str, is_wrapper: bool) {
     assert_eq!(effects(&judgement), ["track 10 as 1/0", "starter 9", "hash 10"]);
 }
 
-/// What a wrapped server starts of its own package is no other server, though it is recognised by another name.
+/// A process that a wrapped server starts of its own package is no other server, though its name would give another id.
 #[test]
 fn a_worker_of_a_wrapped_server_is_no_other_server() {
     let mut world = World::new(Policy::default());

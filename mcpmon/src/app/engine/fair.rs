@@ -225,8 +225,10 @@ mod tests {
 
     #[test]
     fn records_of_a_user_are_judged_although_others_wait() {
-        let mut queue = FairQueue::default();
-        queue.is_complete = false;
+        let mut queue = FairQueue {
+            is_complete: false,
+            ..FairQueue::default()
+        };
         queue.push(7, 10, (), false);
         queue.push(8, 20, (), false);
         assert_eq!(queue.judged_until(Some(7)), 10);

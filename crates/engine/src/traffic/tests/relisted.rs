@@ -37,11 +37,14 @@ fn list(world: &mut World, tools: &[(&str, &str)], again: bool) -> Judgement {
 }
 
 fn seen(judgement: &Judgement) -> Vec<String> {
-    let seen = |event: &Event| match &event.kind {
-        EventKind::ToolSeen {
+    let seen = |event: &Event| {
+        let EventKind::ToolSeen {
             tool_name, status, ..
-        } => Some(format!("{tool_name} {status:?} {}", event.action.as_str())),
-        _ => None,
+        } = &event.kind
+        else {
+            return None;
+        };
+        Some(format!("{tool_name} {status:?} {}", event.action.as_str()))
     };
     judgement.events.iter().filter_map(seen).collect()
 }
@@ -79,7 +82,7 @@ fn hidden_tool_is_recorded_when_its_treatment_changes() {
         assert!(listed.events.is_empty(), "{listed:?}");
     }
     let (now, key) = (world.now, world.key("write"));
-    assert!(world.monitor.approve(now, &key, "me").is_ok());
+    world.monitor.approve(now, &key, "me").expect("it was listed");
     assert_eq!(
         seen(&list(&mut world, LISTS[1], false)),
         ["write Unchanged allow"]

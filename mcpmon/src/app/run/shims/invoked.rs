@@ -110,7 +110,7 @@ pub(crate) fn shim_target(program: &OpenProgram, search_path: Option<&OsStr>) ->
         return None;
     }
     let (first, arguments) = program.arguments.split_first()?;
-    let path = search_path.unwrap_or(OsStr::new(DEFAULT_PATH));
+    let path = search_path.unwrap_or_else(|| OsStr::new(DEFAULT_PATH));
     let name = shim_name(first, program.path.as_os_str(), path)?;
     let real = real(&name, path)?;
     let openai = told(&name, program.path.as_os_str(), path).and_then(|told| told.openai);
