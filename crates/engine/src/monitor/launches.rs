@@ -2,7 +2,7 @@
 
 use mcpmon_detect::launch::{Launch, LaunchRules, Stage};
 use mcpmon_model::{Action, Exec, Exit, InstanceId, ServerId, Timestamp};
-use mcpmon_policy::{Gate, Mode, OnChange};
+use mcpmon_policy::{Admission, Gate, Mode, OnChange};
 
 use super::{Monitor, entry::is_installed_entry};
 use crate::{
@@ -104,6 +104,32 @@ impl Monitor {
             | Stage::Inline => self.serve(now, number, serving, &mut judgement),
         }
         judgement
+    }
+
+    /// Stops a server that the server policy denies.
+    pub(super) fn deny(&self, now: Timestamp, number: InstanceId, judgement: &mut Judgement) {
+        let Some(instance) = self.instances.get(number) else {
+            return;
+        };
+        let (server, derived) = (&instance.server, &instance.derived);
+        if !self.policy.server_policy.denies_named(server, derived) {
+            return;
+        }
+        let Some(denial) = Admission::Denied.denial_named(server, derived) else {
+            return;
+        };
+        let mut event = tell::denied_by_policy(now, instance);
+        match self.policy.mode {
+            Mode::Enforce => {
+                event.action = Action::Block;
+                judgement.kernel_effects.push(KernelEffect::Kill {
+                    instance: number,
+                    denial,
+                });
+            }
+            Mode::Observe => event.action = Action::WouldBlock,
+        }
+        judgement.events.push(event);
     }
 
     /// Returns the servers that enclose one started from within `outer`.

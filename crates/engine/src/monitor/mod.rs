@@ -25,7 +25,7 @@ use mcpmon_model::{
     Action, Connection, Event, Exec, Exit, Fork, InstanceId, Kills, PinKey, PinState, ProcessId, ServerId,
     SessionId, Timestamp,
 };
-use mcpmon_policy::{Admission, Gate, Mode, Policy, network::table::Tables};
+use mcpmon_policy::{Gate, Policy, network::table::Tables};
 
 pub(super) use connections::RepeatedCuts;
 pub use connections::refused_by_now;
@@ -556,32 +556,6 @@ impl Monitor {
         let used: usize = self.refused.iter().map(|(_, pins)| pins.manifest_bytes()).sum();
         let pins = pins.with_manifest_within(REFUSED_MANIFESTS.saturating_sub(used));
         self.refused.push_front((key.clone(), pins));
-    }
-
-    /// Stops a server that the server policy denies.
-    fn deny(&self, now: Timestamp, number: InstanceId, judgement: &mut Judgement) {
-        let Some(instance) = self.instances.get(number) else {
-            return;
-        };
-        let (server, derived) = (&instance.server, &instance.derived);
-        if !self.policy.server_policy.denies_named(server, derived) {
-            return;
-        }
-        let Some(denial) = Admission::Denied.denial_named(server, derived) else {
-            return;
-        };
-        let mut event = tell::denied_by_policy(now, instance);
-        match self.policy.mode {
-            Mode::Enforce => {
-                event.action = Action::Block;
-                judgement.kernel_effects.push(KernelEffect::Kill {
-                    instance: number,
-                    denial,
-                });
-            }
-            Mode::Observe => event.action = Action::WouldBlock,
-        }
-        judgement.events.push(event);
     }
 }
 

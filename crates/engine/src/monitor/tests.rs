@@ -7,8 +7,8 @@ use mcpmon_model::{
     EventKind, FileId, IpProtocol, NameGlob, OpenConnection, OrphanCause, PinState, RefusedStart, Severity,
 };
 use mcpmon_policy::{
-    Cidr, Egress, EgressDefault, EgressDestination, ModelHost, NetworkRule, OnBypass, OnChange, Orphans,
-    RuleAction, Scope, Server, ServerPolicy, Transport,
+    Cidr, Egress, EgressDefault, EgressDestination, Mode, ModelHost, NetworkRule, OnBypass, OnChange,
+    Orphans, RuleAction, Scope, Server, ServerPolicy, Transport,
     network::table::{LIST_HOST, LIST_PROXIED, Numbering, ResolvedNames, compile},
 };
 use test_case::test_case;

@@ -2,6 +2,7 @@
 
 mod book;
 mod launcher;
+mod other_ids;
 mod wording;
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use mcpmon_model::{Action, Denial, Digest, Manifest, PinKey, PinPart, PinState, ServerId};
+use mcpmon_model::{Action, Denial, Digest, Manifest, PinPart, PinState, ServerId};
 use mcpmon_policy::{Mode, OnChange, Pinning};
 
 use self::launcher::{LauncherMatch, is_shim};
@@ -62,15 +63,6 @@ pub struct PinMismatch {
 }
 
 impl PinMismatch {
-    /// Returns whether the part is the server itself, and not the interpreter of its script or package.
-    fn is_of_the_server(&self, files: &ServerFiles) -> bool {
-        match self.part {
-            PinPart::Script | PinPart::Package => true,
-            PinPart::Executable => files.script.is_none() && files.package.is_none(),
-            PinPart::Launcher => false,
-        }
-    }
-
     /// Returns whether the part that differs is still at its pinned path.
     fn is_in_place(&self) -> bool {
         self.actual.is_some() && self.pinned_path.as_ref() == Some(&self.path)
@@ -157,44 +149,6 @@ pub fn compare(accepted: AcceptedSets<'_>, actual: ServerFiles, policy: Pinning,
         AcceptedSets::OfThisLaunch(sets) => nearest(sets, &actual, policy, mode)
             .filter(|verdict| verdict.state == PinState::Match)
             .unwrap_or_else(|| first_sight(None, actual, policy, mode)),
-    }
-}
-
-impl PinBook {
-    /// Compares a start with what is accepted for `key`. If nothing is, the same files may be known under another id of
-    /// the server, for a client can call it by any name: files that changed there are no first use here.
-    pub fn compare(
-        &self,
-        key: &PinKey,
-        accepted: AcceptedSets<'_>,
-        actual: ServerFiles,
-        policy: Pinning,
-        mode: Mode,
-    ) -> PinVerdict {
-        if let (AcceptedSets::Nothing | AcceptedSets::NoRoom(_), true) = (accepted, policy.enabled) {
-            let elsewhere = self
-                .under_other_ids(key)
-                .filter(|pins| pins.is_at_the_place_of(&actual));
-            // Another interpreter or launcher may belong to the other id.
-            let elsewhere = elsewhere.map(|pins| Pins {
-                launcher: None,
-                ..pins.clone()
-            });
-            let elsewhere: BTreeMap<u32, Pins> = (0..).zip(elsewhere).collect();
-            let own = ServerFiles {
-                launcher: None,
-                ..actual.clone()
-            };
-            if let Some(changed) = nearest(&elsewhere, &own, policy, mode)
-                && changed
-                    .mismatches
-                    .iter()
-                    .any(|mismatch| mismatch.is_of_the_server(&actual))
-            {
-                return changed;
-            }
-        }
-        compare(accepted, actual, policy, mode)
     }
 }
 
@@ -499,30 +453,6 @@ impl Pins {
             package.manifest = None;
         }
         self
-    }
-
-    /// Returns whether these files are pinned where the others are: the script or package, else the program.
-    fn is_at_the_place_of(&self, actual: &ServerFiles) -> bool {
-        let script = actual
-            .script
-            .as_ref()
-            .and_then(Part::hashed)
-            .map(|script| &script.path);
-        let package = actual
-            .package
-            .as_ref()
-            .and_then(Part::hashed)
-            .map(PinnedPackage::root);
-        let pinned_script = self.script.as_ref().map(|script| &script.path);
-        let pinned_package = self.package.as_ref().map(|package| package.root.as_path());
-        match (pinned_script, pinned_package) {
-            (Some(pinned), _) => script == Some(pinned),
-            (None, Some(pinned)) => package == Some(pinned),
-            (None, None) => {
-                let program = actual.executable.hashed().map(|program| &program.path);
-                script.is_none() && package.is_none() && program == Some(&self.executable.path)
-            }
-        }
     }
 
     /// Returns whether both have the same contents, at whatever paths.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::ManifestEntry;
+use mcpmon_model::{ManifestEntry, PinKey};
 use test_case::{test_case, test_matrix};
 
 use super::*;

@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 use mcpmon_clients::{PlanOutcome, PlannedServer};
+use serde_json::Value;
 
 use super::*;
 
