@@ -10,7 +10,7 @@ use mcpmon_store::{BinaryPin, QueueRefusal, REFUSED_SET, Recorder};
 pub(crate) const FIRST_USE: &str = "first_use";
 /// The author of pins of an interpreter that only root can have changed.
 pub(crate) const SYSTEM_UPGRADE: &str = "system_upgrade";
-/// The author of approved pins: only root may approve.
+/// The author of pins that root approved.
 pub const APPROVED: &str = "root";
 /// The author of refused versions, which nobody accepted. They are stored so that a person can approve them; no start
 /// matches them.

@@ -213,7 +213,8 @@ pub enum EnforcementState {
 }
 
 /// The components that refuse connections and stop starts. Others lose records, names or conveniences.
-const ENFORCEMENT: [&str; 10] = [
+const ENFORCEMENT: [&str; 11] = [
+    "address tables",
     "exec gate",
     "exec sensor",
     "kernel links",
@@ -449,6 +450,7 @@ mod tests {
     #[test_case(&[] => true; "nothing")]
     #[test_case(&["links in commands", "LLM proxy", "address lists", "exec records"] => true; "records and names")]
     #[test_case(&["links in commands", "exec gate"] => false; "the exec gate")]
+    #[test_case(&["address lists", "address tables"] => false; "addresses that were not installed")]
     fn only_lost_enforcement_ends_readiness(degraded: &[&str]) -> bool {
         let degraded = degraded
             .iter()

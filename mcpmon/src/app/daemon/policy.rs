@@ -139,10 +139,11 @@ impl Daemon {
                 let resolved = std::mem::replace(&mut self.resolved, before);
                 let failures = self.failures.clone();
                 self.late = Some((ResolvedTable { resolved, failures }, Instant::now()));
-                self.note("address lists", Some(error.to_string()));
+                self.note("address tables", Some(error.to_string()));
                 return;
             }
         }
+        self.note("address tables", None);
         self.note("address lists", self.nameless_refusals());
     }
 

@@ -48,6 +48,9 @@ pub(in crate::app) enum DaemonUseError {
     /// The daemon refuses the session.
     #[error("the daemon refuses this session: {0}")]
     Refused(String),
+    /// Another user listens at the address of the daemon's proxy.
+    #[error("the daemon's proxy is not used: {0}")]
+    Taken(String),
     /// The connection failed, or an answer could not be parsed.
     #[error("the daemon does not answer")]
     Broken(#[source] io::Error),
@@ -72,7 +75,7 @@ pub(in crate::app) fn introduce(path: &Path, hello: &RunHello) -> Result<DaemonA
     let heard = converse(&stream, &hello).map_err(DaemonUseError::Broken)?;
     match heard {
         RunHear::Session(reach) => {
-            listener::check_owner(reach.offer.address).map_err(DaemonUseError::Refused)?;
+            listener::check_owner(reach.offer.address).map_err(DaemonUseError::Taken)?;
             Ok(DaemonAvailability::Behind(stream, reach))
         }
         RunHear::Known(_) => Ok(DaemonAvailability::Known(stream)),

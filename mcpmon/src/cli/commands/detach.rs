@@ -30,7 +30,10 @@ pub(in crate::cli) struct Options {
 pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<(), CliError> {
     let directory = options.kernel.directory.display();
     let Some(pins) = PinDirectory::find(&options.kernel.directory).map_err(explain)? else {
-        output.text(&[format!("nothing is kept in {directory}")])?;
+        // The directory is gone with a BPF file system that was unmounted lazily, and its programs are not.
+        let outcome = kept::is_refusing().then(still_refusing);
+        let outcome = outcome.map_or_else(String::new, |outcome| format!(": {outcome}"));
+        output.text(&[format!("nothing is kept in {directory}{outcome}")])?;
         return Ok(output.flush()?);
     };
     let faults = releaser::let_kept_go(&pins).map_err(explain)?;
@@ -76,7 +79,8 @@ fn leftover(links: &[u32]) -> String {
         .map(|link| format!("bpftool link detach id {link}"))
         .collect();
     text.push_str(&format!(
-        "; end the processes of that namespace, or run: {}",
+        "; end the processes of that namespace, or run: {}. A tracepoint cannot be detached that way: its program ends \
+         with the namespace, or at a restart of the host",
         commands.join("; ")
     ));
     text
@@ -105,7 +109,7 @@ mod tests {
         assert!(text.contains("no daemon runs"), "{text}");
         assert!(text.contains("unmounted lazily"), "{text}");
         assert!(
-            text.ends_with("run: bpftool link detach id 12; bpftool link detach id 15"),
+            text.contains("run: bpftool link detach id 12; bpftool link detach id 15. A tracepoint"),
             "{text}"
         );
         assert!(leftover(&[]).contains("bpftool link list"));
