@@ -87,17 +87,8 @@ impl LearnedNames {
 
     /// Every name of what is pinned.
     pub(super) fn with_pins(&self, pins: &PinBook) -> BTreeSet<GatedName> {
-        self.with_pins_of(pins, |_| true)
-    }
-
-    /// The names of what is pinned of some servers.
-    pub(super) fn with_pins_of(
-        &self,
-        pins: &PinBook,
-        is_wanted: impl Fn(&PinKey) -> bool,
-    ) -> BTreeSet<GatedName> {
         let mut names = BTreeSet::new();
-        for (key, sets) in pins.iter().filter(|(key, _)| is_wanted(key)) {
+        for (key, sets) in pins.iter() {
             let pinned = sets.values().flat_map(|pins| {
                 let names = names_of_pins(key, pins);
                 without_clients(key, names)

@@ -177,7 +177,7 @@ impl Instance {
         Self {
             inside: former.inside,
             uid: former.uid,
-            derived: former.server.clone(),
+            derived: former.derived.unwrap_or_else(|| former.server.clone()),
             server: former.server,
             name: former.name,
             pattern: String::new(),

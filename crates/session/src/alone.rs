@@ -356,8 +356,9 @@ impl ReadStore {
 
     fn read(reader: &StoreReader, member: &SessionMember) -> Result<(PinBook, SharedSnapshot), SharedError> {
         let rows = reader.pins()?.into_iter();
-        let own = rows.filter(|pin| pin.key == member.identity).collect();
+        let own = &member.identity;
+        let own = rows.filter(|pin| (&pin.key.name, pin.key.uid) == (&own.name, own.uid));
         let snapshot = shared::look_into(reader, member, process::lives)?;
-        Ok((pins::from_rows(own), snapshot))
+        Ok((pins::from_rows(own.collect()), snapshot))
     }
 }

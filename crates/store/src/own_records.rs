@@ -1,7 +1,10 @@
 //! The records of one user, copied from a store that this user may not read. The copy is a store in memory, so that
 //! every listing works with it.
 
-use rusqlite::{Connection, MAIN_DB, Transaction, params, types::Value};
+use rusqlite::{
+    Connection, MAIN_DB, Transaction, params,
+    types::{Value, ValueRef},
+};
 
 use super::{StoredEvent, row, schema, servers};
 
@@ -9,6 +12,8 @@ use super::{StoredEvent, row, schema, servers};
 pub const MAX_OWN_EVENTS: u32 = 20_000;
 /// Most bytes of the texts of these events.
 const MAX_BYTES: usize = 16 << 20;
+/// Most bytes of texts in another table.
+const MAX_TABLE_BYTES: usize = 4 << 20;
 /// Most rows of another table.
 const MAX_ROWS: u32 = 10_000;
 
@@ -89,7 +94,17 @@ fn copy_table(from: &Connection, to: &Connection, table: &str, own: &str, uid: u
         names.join(", ")
     ))?;
     let mut rows = select.query(params![uid])?;
+    let mut bytes = 0;
     while let Some(found) = rows.next()? {
+        for column in 0..columns {
+            bytes += match found.get_ref(column)? {
+                ValueRef::Text(text) | ValueRef::Blob(text) => text.len(),
+                ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 0,
+            };
+        }
+        if bytes > MAX_TABLE_BYTES {
+            break;
+        }
         for column in 0..columns {
             insert.raw_bind_parameter(column + 1, found.get::<_, Value>(column)?)?;
         }

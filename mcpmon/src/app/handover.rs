@@ -135,6 +135,7 @@ mod tests {
         assert_eq!((handover.number(&server), handover.number(&server)), (1, 1));
         let former = Former {
             server: server.clone(),
+            derived: Some(server.clone()),
             name: "@x/files".to_owned(),
             inside: vec![ServerId::new("outer").expect("an id")],
             uid: 1000,

@@ -14,6 +14,9 @@ use crate::{effect::Judgement, instances::Instance};
 pub struct Former {
     /// Its name.
     pub server: ServerId,
+    /// The id that is derived from its launch; `None` in the state of an earlier version.
+    #[serde(default)]
+    pub derived: Option<ServerId>,
     /// Package, module, image or program.
     pub name: String,
     /// Servers whose process trees it lay in, the outermost first.
@@ -62,6 +65,7 @@ impl Monitor {
         self.instances.iter().map(|(number, instance)| {
             let former = Former {
                 server: instance.server.clone(),
+                derived: Some(instance.derived.clone()),
                 name: instance.name.clone(),
                 inside: instance.inside.clone(),
                 uid: instance.uid,

@@ -44,10 +44,8 @@ impl Monitor {
         } else {
             BTreeSet::new()
         };
-        let is_restricted = |key: &PinKey| self.egress.contains_key(&key.server);
-        let started = self.learned.with_pins_of(&self.pins, is_restricted);
-        let mut candidates = candidates::declared(&self.policy, &self.launches, &self.egress);
-        candidates.extend(started.into_iter().map(|name| (name.part, name.name)));
+        // Only what is declared: names of a user's pins would stop the programs of every user.
+        let candidates = candidates::declared(&self.policy, &self.launches, &self.egress);
         Some(StartNames { pinned, candidates })
     }
 

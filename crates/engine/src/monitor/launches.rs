@@ -14,8 +14,8 @@ use crate::{
     tell,
 };
 
-/// Most enclosing servers that are remembered for a server.
-const MAX_NESTING: usize = 8;
+/// Most ids of enclosing servers that are remembered for a server, two for each.
+const MAX_NESTING: usize = 16;
 
 impl Monitor {
     pub(super) fn recognise(&self, argv: &[String], linked: &[String]) -> Option<Launch> {
@@ -25,7 +25,9 @@ impl Monitor {
     /// Returns the server that an exec starts: by its arguments, or by the report of the wrapper that started it. A
     /// wrapper is no process of its server, so neither it nor a command that leads to it is a start.
     pub(super) fn launch_of(&self, exec: &Exec, chain: Option<&ScriptChain>) -> Option<Launch> {
-        if exec.is_wrapper || LaunchRules::leads_to_wrapper(&exec.argv) {
+        // The words of a command prove nothing against the claim of a verified wrapper.
+        let is_claimed = exec.wrapped_as.is_some();
+        if exec.is_wrapper || !is_claimed && LaunchRules::leads_to_wrapper(&exec.argv) {
             return None;
         }
         let short = chain.map(|chain| chain.shortened(exec));
@@ -137,8 +139,9 @@ impl Monitor {
         let Some(outer) = outer.and_then(|number| self.instances.get(number)) else {
             return Vec::new();
         };
-        let around = outer.inside.iter().chain([&outer.server]).cloned();
-        around.take(MAX_NESTING).collect()
+        let named = (outer.server != outer.derived).then_some(&outer.server);
+        let around = outer.inside.iter().chain([&outer.derived]).chain(named);
+        around.take(MAX_NESTING).cloned().collect()
     }
 
     /// Judges a launch that is not followed, because its user has too many: every egress list still applies to it, and

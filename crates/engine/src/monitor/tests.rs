@@ -1867,6 +1867,36 @@ fn a_wrapped_launcher_serves_once_it_has_become_what_serves() {
     assert_eq!(effects(&judgement), ["track 10 as 1/0", "hash 10"]);
 }
 
+/// The list of a server also holds for another one that it starts, whatever its client calls the first.
+#[test]
+fn a_nested_server_is_held_to_the_list_of_a_renamed_one() {
+    let mut world = World::new(Policy {
+        servers: vec![restricted("git", "mcp-server-git")],
+        ..Policy::default()
+    });
+    let started = world.monitor.exec(Timestamp(0), &wrapped(10, "mcp-server-git"));
+    assert!(effects(&started)[0].starts_with("track 10 as 1/"), "{started:?}");
+    world.hashed(FIRST, "v1");
+    let list = effects(&started)[0]
+        .rsplit('/')
+        .next()
+        .expect("a list")
+        .to_owned();
+    assert_ne!(list, "0");
+    let nested = world.exec_in(Some(FIRST), 11, 10, "mcp-server-time");
+    assert_eq!(effects(&nested)[0], format!("track 11 as 2/{list}"), "{nested:?}");
+}
+
+/// A program that is called `mcpmon` and runs behind a verified wrapper is a server.
+#[test]
+fn a_claimed_start_is_a_server_whatever_its_words() {
+    let mut world = World::new(Policy::default());
+    world
+        .monitor
+        .exec(Timestamp(0), &wrapped(10, "/home/me/mcpmon run"));
+    assert_eq!(running(&world), [id("notes")]);
+}
+
 /// Returns the ids of the running servers.
 fn running(world: &World) -> Vec<ServerId> {
     world.monitor.running().map(|server| server.server).collect()

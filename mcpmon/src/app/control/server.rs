@@ -362,9 +362,13 @@ async fn read_request(stream: &mut UnixStream) -> Result<DaemonRequest, String> 
 /// Sends a user's own records.
 async fn send_records(mut stream: UnixStream, peer: Peer, wrappers: &Wrappers) {
     let records = wrappers.own_records(peer.uid, peer.owner).await;
-    let (answer, bytes) = match records {
-        Ok(bytes) => (DaemonAnswer::OwnRecords { bytes: bytes.len() }, bytes),
-        Err(cause) => (DaemonAnswer::Error(cause), Vec::new()),
+    let (answer, bytes, _permit) = match records {
+        Ok((permit, bytes)) => (
+            DaemonAnswer::OwnRecords { bytes: bytes.len() },
+            bytes,
+            Some(permit),
+        ),
+        Err(cause) => (DaemonAnswer::Error(cause), Vec::new(), None),
     };
     let sent = timeout(CLIENT_TIMEOUT, async {
         stream.write_all(&line(&answer)).await?;

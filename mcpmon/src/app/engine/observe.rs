@@ -154,7 +154,11 @@ impl Core {
     /// a program was executed that the kernel does not stop.
     fn claim(&mut self, exec: &mut Exec) {
         exec.is_wrapper = self.wrappers.is_wrapper(exec.process, exec.file.size);
-        exec.wrapper_id = self.wrappers.given_id(exec.parent);
+        // A wrapper executes by descriptor, and a process that was found running has no path. No other program's parent is
+        // looked at, because its file system may not answer.
+        if exec.filename.is_empty() || exec.filename.starts_with("/dev/fd/") {
+            exec.wrapper_id = self.wrappers.given_id(exec.parent);
+        }
         let program = match self.wrappers.started_by(exec.parent) {
             Some((server, start)) => {
                 exec.wrapped_as = Some(server);
@@ -334,7 +338,9 @@ impl Core {
                 continue;
             };
             let files = self.look_at_files(found.process.pid, entry, &found.argv);
-            let judgement = self.judge_exec(clock::now(), &found.exec(entry, files));
+            let mut exec = found.exec(entry, files);
+            self.claim(&mut exec);
+            let judgement = self.judge_exec(clock::now(), &exec);
             self.carry_out(judgement, Some(entry));
         }
     }
@@ -350,7 +356,9 @@ impl Core {
         for (pid, entry) in waiting {
             if let Some(found) = host::identify(pid).and_then(ProcProcess::look) {
                 let files = self.look_at_files(found.process.pid, entry, &found.argv);
-                let judgement = self.judge_exec(clock::now(), &found.exec(entry, files));
+                let mut exec = found.exec(entry, files);
+                self.claim(&mut exec);
+                let judgement = self.judge_exec(clock::now(), &exec);
                 self.carry_out(judgement, Some(entry));
             }
         }

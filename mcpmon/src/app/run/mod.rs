@@ -26,7 +26,10 @@ use nix::sys::prctl;
 
 pub use mcpmon_detect::session::is_name as is_session_name;
 
-pub(crate) use self::{cgroup::GROUP_PREFIX, shims::shim_target};
+pub(crate) use self::{
+    cgroup::GROUP_PREFIX,
+    shims::{is_this, shim_target},
+};
 use self::{
     cgroup::OwnGroup,
     daemon::{DaemonAvailability, DaemonUseError, Keep},

@@ -18,7 +18,7 @@ use mcpmon_stdio::{OpenProgram, tree::descendants};
 use crate::app::{
     hashing::{self, chain, entry, unknown},
     host,
-    run::shim_target,
+    run::{is_this, shim_target},
     sandbox,
 };
 
@@ -163,7 +163,11 @@ fn launcher(program: &OpenProgram, search_path: Option<&OsStr>) -> io::Result<La
     let looked_up: Vec<OpenProgram> = looked_up
         .iter()
         .filter_map(|name| OpenProgram::resolve(OsStr::new(name), &[], search_path).ok())
-        .map(|program| shim_target(&program, search_path).unwrap_or(program))
+        // A shell executes what it finds. Of that only this very program certainly goes on to the real launcher.
+        .map(|program| {
+            let target = is_this(&program.path).then(|| shim_target(&program, search_path));
+            target.flatten().unwrap_or(program)
+        })
         .collect();
     let mut seen = BTreeSet::new();
     let files = std::iter::once(program).chain(&looked_up).flat_map(|program| {

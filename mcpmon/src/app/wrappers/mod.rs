@@ -160,7 +160,8 @@ impl Wrappers {
                 let uid = stream.peer_cred().map(|peer| peer.uid());
                 if let Ok(uid) = uid {
                     let refusal = ServiceRefusal::TooMany;
-                    self.note_refused(clock::now(), uid, hello.identity.server, &refusal);
+                    let owner = owners::owner(uid);
+                    self.note_refused(clock::now(), owner, hello.identity.server, &refusal);
                 }
                 service::refuse(stream, &ServiceRefusal::TooMany).await;
             }

@@ -1,6 +1,6 @@
 //! Records of wrappers, on separate connections: only a sender that waits for nothing else waits for the disk.
 
-use mcpmon_model::{HeldCall, PinKey, Recent};
+use mcpmon_model::{HeldCall, PinKey, ProcessRef, Recent};
 use mcpmon_session::{
     clock,
     protocol::{Hear, Say},
@@ -79,9 +79,11 @@ fn read(wrappers: &Wrappers, line: &[u8], member: &SessionMember) -> Result<Vec<
     for (fields, entry) in told.chain(rescued) {
         let mut event = json::from_json(fields).ok_or_else(|| refused("one of the events is none"))?;
         // A wrapper records for its own user, who sees these events.
-        if let Some(process) = &mut event.process {
-            process.uid = Some(member.identity.uid);
-        }
+        let wrapper = || ProcessRef {
+            pid: member.process.pid,
+            ..ProcessRef::default()
+        };
+        event.process.get_or_insert_with(wrapper).uid = Some(member.identity.uid);
         entries.push(entry(event));
     }
     entries.extend(definitions.into_iter().map(StoreEntry::Definition));

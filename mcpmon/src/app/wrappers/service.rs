@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{ConnectedWrapper, FLUSH, Wrappers, handshake, lines::Lines, lock, records};
-use crate::app::host;
+use crate::app::{host, owners};
 
 /// The reason why a wrapper is not served.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ pub(super) async fn serve(wrappers: Wrappers, mut stream: UnixStream, hello: Hel
         }
         Err(refusal) => {
             if let Ok(uid) = uid {
-                wrappers.note_refused(clock::now(), uid, server, &refusal);
+                wrappers.note_refused(clock::now(), owners::owner(uid), server, &refusal);
             }
             refuse(stream, &refusal).await;
         }

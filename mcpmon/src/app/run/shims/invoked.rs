@@ -245,7 +245,7 @@ pub fn inherited() -> InheritedSettings {
 }
 
 /// Returns whether a path leads to this same program.
-fn is_this(path: &Path) -> bool {
+pub(crate) fn is_this(path: &Path) -> bool {
     let file = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
     file(path).is_ok_and(|other| file(Path::new("/proc/self/exe")).is_ok_and(|own| own == other))
 }

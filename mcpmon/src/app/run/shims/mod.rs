@@ -20,7 +20,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::invoked::shim_target;
+pub(crate) use self::invoked::{is_this, shim_target};
 pub use self::{
     installed::{InstallError, InstalledShims, ShimSettings, install, remove, usual_directory},
     invoked::{ShimError, inherited, run},
