@@ -13,7 +13,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use mcpmon_e2e::wrapped::{Home, Wrapped};
+use mcpmon_e2e::{
+    wait,
+    wrapped::{Home, Wrapped},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -49,6 +52,14 @@ impl Live {
         let home = Home::new()?;
         let mut policy: Value = serde_json::from_str(&case.configuration()?)?;
         policy["record"]["jsonl"] = json!(home.path("events.jsonl"));
+        let bridge = bridge_program(&std::env::current_exe()?)?;
+        let declared = policy["mcp"]["servers"].as_array_mut();
+        for server in declared.into_iter().flatten() {
+            // A declaration names a program, and a server's name alone is none.
+            let socket = server["id"].as_str().map(|id| home.path(&format!("{id}.sock")));
+            server["command"] = json!(bridge);
+            server["args"] = json!(["bridge", socket]);
+        }
         home.configure(&policy.to_string())?;
         Ok(Self {
             home,
@@ -110,6 +121,7 @@ impl Stage for Live {
         )?;
         wrap.env("MCPMON_SESSION", &self.session);
         let wrapped = Wrapped::start(&mut wrap)?;
+        wait::readable("the server's start", &listener)?;
         let (stream, _) = listener.accept()?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         let server_end = BufReader::new(stream);
