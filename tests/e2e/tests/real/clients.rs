@@ -60,6 +60,11 @@ fn setup_of(client: &str, scene: &Scene, options: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Returns the policy of this scene. Clients hand on no variable that leads to it, so setup names it to the wrappers.
+fn policy_of(scene: &Scene) -> String {
+    scene.file("config/mcpmon/mcpmon.yaml").display().to_string()
+}
+
 /// Returns the line of a list that is about this server.
 fn line<'l>(list: &'l str, server: &str) -> Result<&'l str> {
     let start = format!("{server}: ");
@@ -101,9 +106,10 @@ fn claude_code_starts_what_setup_wrote_and_has_its_files_back() -> Result<()> {
     setup(&scene, &[])?;
     let list = claude(&real, &scene, &["mcp", "list"])?;
     let own = program::path()?.canonicalize()?.display().to_string();
+    let config = policy_of(&scene);
     for name in ["everywhere", "here", "shared"] {
         let line = line(&list, name)?;
-        let command = format!("{own} wrap --server {name} -- {server}");
+        let command = format!("{own} wrap --server {name} --config {config} -- {server}");
         assert!(line.contains(&command), "{list}");
         // The client asks a person before it starts servers of a project.
         assert!(line.contains("Connected") || name == "shared", "{list}");
@@ -190,13 +196,14 @@ impl ListingClient {
         setup_of(self.id, &scene, &["--remote"])?;
         let list = self.run(&real, &scene, &["mcp", "list"])?;
         let own = program::path()?.canonicalize()?.display().to_string();
+        let config = policy_of(&scene);
         for name in ["near", "far"] {
             let line = list
                 .lines()
                 .find(|line| line.contains(&format!("--server {name} ")))
                 .with_context(|| format!("{name} is not wrapped: {list}"))?;
             let wanted = match name {
-                "near" => format!("wrap --server near -- {server}"),
+                "near" => format!("wrap --server near --config {config} -- {server}"),
                 _ => format!("wrap --server far --url {url}"),
             };
             assert!(line.contains(&own) && line.contains(&wanted), "{list}");
