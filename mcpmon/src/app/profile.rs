@@ -17,6 +17,8 @@ use mcpmon_model::{
 };
 use mcpmon_store::{Filter, QueryError, Selection, SessionSummary, StoreReader, StoredEvent};
 
+use super::wrap::derived_id;
+
 /// Most events that are read for one profile; a profile that needs more is marked as cut.
 const MAX_EVENTS: usize = 1_000_000;
 /// Events that are in memory at a time.
@@ -229,6 +231,7 @@ impl Sketch {
         let id = ServerId::new(id).ok()?;
         let server = self.servers.entry(id.clone()).or_insert(SeenServer {
             id,
+            derived: None,
             denied: None,
             start: None,
             connections: Vec::new(),
@@ -399,6 +402,7 @@ impl Sketch {
         let used: BTreeSet<String> = used.into_iter().map(|(server, _)| server.clone()).collect();
         let named = std::mem::take(&mut self.files);
         let servers = self.servers.into_values().map(|server| SeenServer {
+            derived: server.start.as_ref().and_then(|start| derived(&server.id, start)),
             denied: server.denied.filter(|_| !used.contains(server.id.as_str())),
             files: files(server.start.as_ref(), named.get(server.id.as_str())),
             ..server
@@ -552,4 +556,11 @@ fn started(event: &StoredEvent) -> Option<SessionStart> {
         environment,
         has_connections_recorded: event.layer == Layer::Kernel,
     })
+}
+
+/// Returns the id that follows from the program of a start, if it is not the server's own.
+fn derived(server: &ServerId, start: &SessionStart) -> Option<ServerId> {
+    let arguments = start.arguments.iter().map(|argument| argument.text.clone());
+    let argv: Vec<String> = [start.command.clone()].into_iter().chain(arguments).collect();
+    Some(derived_id(&argv)).filter(|derived| derived != server)
 }

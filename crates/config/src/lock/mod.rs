@@ -46,6 +46,8 @@ pub struct Provenance {
 pub struct SeenServer {
     /// Its id.
     pub id: ServerId,
+    /// The id that follows from its program, if that is another one: the one that a list permits.
+    pub derived: Option<ServerId>,
     /// The refusal, if all uses were refused.
     pub denied: Option<String>,
     /// The latest start; `None` if it was not seen.
@@ -252,6 +254,10 @@ impl Profile {
         page.list(2, "allowed_servers", allowed.is_empty());
         for server in allowed {
             page.line(4, &format!("- id: {}", scalar(&literal(server.id.as_str()))));
+            if let Some(derived) = &server.derived {
+                page.remark(4, "The same server, by its program:");
+                page.line(4, &format!("- id: {}", scalar(&literal(derived.as_str()))));
+            }
         }
         if !denied.is_empty() {
             page.remark(4, "--- Refused servers (uncomment to allow) ---");

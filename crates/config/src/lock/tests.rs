@@ -31,6 +31,7 @@ fn tool(server: &str, tool: &str, calls: Option<Provenance>) -> UsedTool {
 fn server(id: &str) -> SeenServer {
     SeenServer {
         id: ServerId::new(id).expect("an id"),
+        derived: None,
         denied: None,
         start: None,
         connections: Vec::new(),

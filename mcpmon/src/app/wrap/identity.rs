@@ -46,6 +46,12 @@ pub(super) fn derived(policy: &Policy, options: &WrapOptions) -> Result<ServerId
     Ok(of(policy, &launch_rules(policy), None, &argv, &linked_words(&argv)).server)
 }
 
+/// Returns the id that follows from a command without any declaration.
+pub(in crate::app) fn derived_id(argv: &[String]) -> ServerId {
+    let policy = Policy::default();
+    of(&policy, &launch_rules(&policy), None, argv, &linked_words(argv)).server
+}
+
 /// Returns the words of the server's command.
 pub(super) fn command(options: &WrapOptions) -> Vec<String> {
     let words = std::iter::once(&options.program).chain(&options.arguments);

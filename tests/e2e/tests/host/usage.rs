@@ -188,7 +188,8 @@ fn daemons() -> Result<()> {
         "error: no daemon is listening on",
         "hint: start it: `sudo mcpmon daemon`",
     ];
-    told(&site.ask(&["status"])?, 3, &nobody);
+    // Without a daemon, it is the state of this user's wrappers.
+    told(&site.ask(&["status"])?, 3, &["run `mcpmon setup`"]);
     told(&site.ask(&["pins", "reset", "--server", "x"])?, 3, &nobody);
 
     let daemon = Daemon::start_at(&host, site)?;

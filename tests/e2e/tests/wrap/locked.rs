@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::Path,
     process::{Command, Output},
 };
 
@@ -55,8 +56,12 @@ for line in sys.stdin:
 
 /// Makes a handshake, asks for the list, reads a resource, and returns the answers to calls of `tools`.
 fn talk(home: &Home, options: &[&str], tools: &[&str]) -> Result<Vec<Value>> {
-    let script = home.path("server.py");
-    fs::write(&script, PROGRAM)?;
+    talk_to(&home.path("server.py"), home, options, tools)
+}
+
+/// Does the same with a server at this path, which may be in another home.
+fn talk_to(script: &Path, home: &Home, options: &[&str], tools: &[&str]) -> Result<Vec<Value>> {
+    fs::write(script, PROGRAM)?;
     let names: Vec<&str> = USED.into_iter().chain([UNUSED]).collect();
     let names = serde_json::to_string(&names)?;
     let mut options = options.to_vec();
@@ -159,16 +164,17 @@ fn what_was_used_goes_on_and_nothing_else_does() -> Result<()> {
     assert!(!text.contains("hunter2") && text.contains("fill it in"), "{text}");
     assert!(text.contains("# Provenance: 2 calls ("), "{text}");
     stdout(&mcpmon(&home, &["policy", "check", &path])?).with_context(|| text.clone())?;
+    let script = home.path("server.py");
     // Both in the store in which everything is pinned, and in a new one.
     for home in [&home, &Home::new()?] {
         let before = events(home).map_or(0, |events| events.len());
-        let answers = talk(home, &["--config", &path], &USED)?;
+        let answers = talk_to(&script, home, &["--config", &path], &USED)?;
         assert!(answers.iter().all(is_ok), "{answers:?}\n{text}");
         let events = events(home)?;
         let stopped = stopped(&events[before..]);
         let hidden = |event: &&&Value| event["type"] == "mcp_tool_seen" && event["tool_name"] == UNUSED;
         assert!(stopped.iter().all(|event| hidden(&event)), "{stopped:?}\n{text}");
-        let answers = talk(home, &["--config", &path], &[UNUSED])?;
+        let answers = talk_to(&script, home, &["--config", &path], &[UNUSED])?;
         let refused = answers[0].to_string();
         assert!(refused.contains("(rule tool_policy, event "), "{refused}");
         assert!(is_ok(&answers[2]), "{answers:?}");

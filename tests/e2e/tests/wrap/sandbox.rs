@@ -265,7 +265,10 @@ fn without_landlock_a_server_runs_as_it_did_and_that_is_recorded() -> Result<()>
 #[test]
 fn without_landlock_a_server_that_must_have_a_sandbox_does_not_run() -> Result<()> {
     let home = furnished()?;
-    home.configure("version: 1\nmcp: {fail_closed: true, servers: [{id: files, command: bash}]}\n")?;
+    let arguments = serde_json::json!(["-c", SERVER, "bash", "echo ran"]);
+    home.configure(&format!(
+        "version: 1\nmcp: {{fail_closed: true, servers: [{{id: files, command: bash, args: {arguments}}}]}}\n"
+    ))?;
     let mut wrapped = Wrapped::start(&mut without_landlock(&wrap(&home, &["--sandbox"], "echo ran")?))?;
     wrapped.send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#)?;
     let line = wrapped.line()?;

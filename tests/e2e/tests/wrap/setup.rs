@@ -378,8 +378,8 @@ fn status(home: &Home) -> Result<(i32, String, String)> {
         .arg("--bpffs")
         .arg(home.path("no-bpffs"))
         .env("HOME", home.path("home"))
-        .env("XDG_CONFIG_HOME", home.path("config"))
-        .env("XDG_STATE_HOME", home.path("state"))
+        .env("XDG_CONFIG_HOME", home.path("home/.config"))
+        .env("XDG_STATE_HOME", home.path("home/.local/state"))
         .env_remove("MCPMON_CONFIG");
     let output = command.output()?;
     let code = output.status.code().context("an exit status")?;
@@ -418,7 +418,7 @@ fn status_without_a_daemon_shows_what_wrappers_do() -> Result<()> {
     assert!(!shown.contains("nothing is enforced"), "{shown}");
 
     fs::write(
-        home.path("config/mcpmon/mcpmon.yaml"),
+        home.path("home/.config/mcpmon/mcpmon.yaml"),
         "version: 1\nmode: enfroce\n",
     )?;
     let (code, shown, errors) = status(&home)?;
@@ -446,14 +446,14 @@ fn shipped_policy_is_chosen_by_name() -> Result<()> {
     assert!(errors.contains("NOTHING IS BLOCKED"), "{errors}");
     let (code, _, errors) = setup(&home, &["--yes", "--enforce"])?;
     assert_eq!(code, 0, "{errors}");
-    let text = fs::read_to_string(home.path("config/mcpmon/mcpmon.yaml"))?;
+    let text = fs::read_to_string(home.path("home/.config/mcpmon/mcpmon.yaml"))?;
     assert!(
         text.contains("mode: enforce") && text.contains("block-ssh-access"),
         "{text}"
     );
     let (code, _, errors) = setup(&home, &["--yes", "--policy", "strict"])?;
     assert_eq!(code, 0, "an unedited policy is replaced: {errors}");
-    fs::write(home.path("config/mcpmon/mcpmon.yaml"), "version: 1\n")?;
+    fs::write(home.path("home/.config/mcpmon/mcpmon.yaml"), "version: 1\n")?;
     let (code, _, errors) = setup(&home, &["--yes", "--policy", "strict"])?;
     assert_eq!(code, 2, "{errors}");
     assert!(
