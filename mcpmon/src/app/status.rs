@@ -87,7 +87,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Returns a line for each server whose wrapper the daemon refused, up to [`MAX_REPORTED`] servers.
+    /// Returns a line for each server whose wrapper the daemon refused, up to `MAX_REPORTED` servers.
     pub fn refused_lines(&self) -> Vec<String> {
         let refused = self.refused_wrappers.iter().rev().take(MAX_REPORTED);
         let line = |refused: &RefusedWrapper| {
