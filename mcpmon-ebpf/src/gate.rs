@@ -66,12 +66,15 @@ pub(crate) fn hold(record: &mut ExecRecord, argv: &[u8; ARGV_MAX]) -> bool {
 
 /// Marks the process as pending, and wakes the reader.
 #[inline(always)]
+#[expect(
+    clippy::needless_borrows_for_generic_args,
+    reason = "a copy on the stack would be written in parts, and the verifier would tell apart what was there before"
+)]
 fn restrict(record: &mut ExecRecord) {
     record.entry.flags |= ProcessEntry::FLAG_PENDING;
     record.entry.exec = record.entry.exec.wrapping_add(1);
     record.flags |= ExecRecord::FLAG_CANDIDATE;
     record.reserved = 1;
-    // By reference: a copy on the stack would be written in parts, and the verifier would tell apart what was there before.
     if PROCESSES.insert(&record.process.pid, &record.entry, 0).is_err() {
         log!(
             warn,
