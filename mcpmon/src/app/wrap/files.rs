@@ -163,7 +163,7 @@ fn launcher(program: &OpenProgram, search_path: Option<&OsStr>) -> io::Result<La
     let looked_up: Vec<OpenProgram> = looked_up
         .iter()
         .filter_map(|name| OpenProgram::resolve(OsStr::new(name), &[], search_path).ok())
-        // A shell executes what it finds. Of that only this very program certainly goes on to the real launcher.
+        // A shell executes what it finds. Only this very program is known to start the real launcher.
         .map(|program| {
             let target = is_this(&program.path).then(|| shim_target(&program, search_path));
             target.flatten().unwrap_or(program)
