@@ -2,20 +2,19 @@
 
 use mcpmon_detect::meaning::looks;
 use mcpmon_model::ServerId;
-use mcpmon_policy::{Admission, Policy};
+use mcpmon_policy::{Admission, Policy, ServerNames};
 
 /// Returns the admission of `server`. A server whose name looks like a denied one is denied; a server is never allowed
 /// because its name looks like an allowed one.
 pub fn admission(policy: &Policy, server: &ServerId) -> Admission {
-    admission_named(policy, server, server)
+    admission_named(policy, ServerNames::of_id(server))
 }
 
-/// Returns the admission of a server that its client calls `server`; `derived` is the id that follows from its program or
-/// its declaration.
-pub fn admission_named(policy: &Policy, server: &ServerId, derived: &ServerId) -> Admission {
-    let admission = policy.admits_named(server, derived);
+/// Returns the admission of a server with these names.
+pub fn admission_named(policy: &Policy, names: ServerNames<'_>) -> Admission {
+    let admission = policy.admits_named(names);
     let looks_denied = |id: &ServerId| !id.as_str().is_ascii() && looks_denied(policy, id);
-    if admission == Admission::Admitted && (looks_denied(server) || looks_denied(derived)) {
+    if admission == Admission::Admitted && (looks_denied(names.given) || looks_denied(names.derived)) {
         return Admission::Denied;
     }
     admission

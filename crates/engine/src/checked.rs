@@ -48,7 +48,7 @@ pub(super) fn checked_programs(
             let name = file_name(path);
             let is_server = key.uid != ROOT
                 && is_program(pins)
-                && name == last_component(&key.name)
+                && name == last_component(key.bare_name())
                 && !is_client(key, name)
                 && is_alone(key, name);
             if !is_server || may_add {

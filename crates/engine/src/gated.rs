@@ -149,7 +149,7 @@ fn names_of_start(program: &str, stage: &Stage) -> Vec<Name> {
 /// The names by which pinned files are likely to be started.
 fn names_of_pins(key: &PinKey, pins: &Pins) -> Vec<Name> {
     let executable = file_name(&pins.executable.path);
-    let name = last_component(&key.name);
+    let name = last_component(key.bare_name());
     let own = [executable, name];
     if is_program(pins) {
         return own
@@ -162,7 +162,10 @@ fn names_of_pins(key: &PinKey, pins: &Pins) -> Vec<Name> {
     let mut names: Vec<Name> = unversioned(executable)
         .map(|name| (GatedPart::Interpreter, name.to_owned()))
         .collect();
-    for name in script.into_iter().chain([name]) {
+    // A module has the name of its distribution in another spelling.
+    let module = name.replace('-', "_");
+    let module = Some(module.as_str()).filter(|module| *module != name);
+    for name in script.into_iter().chain([name]).chain(module) {
         names.push((GatedPart::Argument, name.to_owned()));
         if !is_launcher && (pins.package.is_some() || pins.script.is_some()) {
             names.push((GatedPart::Program, name.to_owned())); // by its `#!` line
@@ -182,7 +185,7 @@ pub(super) fn is_program(pins: &Pins) -> bool {
 
 /// Returns whether people start a program of this name for something else than the server with this key, too.
 pub(super) fn is_client(key: &PinKey, name: &str) -> bool {
-    !subcommand_words(&key.name).is_empty()
+    !subcommand_words(key.bare_name()).is_empty()
         || is_loader_command(name)
         || is_agent(name.get(..COMM).unwrap_or(name))
 }
@@ -191,7 +194,7 @@ pub(super) fn is_client(key: &PinKey, name: &str) -> bool {
 /// a shell that sees it stopped takes its terminal away. A program of which a subcommand is the server, or that is an agent
 /// too, is known by the subcommand; a dynamic loader runs any program, and is known by what it is told to run.
 fn without_clients(key: &PinKey, names: Vec<Name>) -> Vec<Name> {
-    let words = subcommand_words(&key.name);
+    let words = subcommand_words(key.bare_name());
     let is_client = |name: &str| {
         !words.is_empty() || is_loader_command(name) || is_agent(name.get(..COMM).unwrap_or(name))
     };

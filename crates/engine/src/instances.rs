@@ -5,9 +5,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{gated::last_component, monitor::Former};
+use crate::{gated::last_component, monitor::Former, recognise::pin_name};
 use mcpmon_detect::launch::{LaunchRules, Stage};
-use mcpmon_model::{Exec, Exit, FileId, InstanceId, PinKey, ProcessId, ServerId, Timestamp};
+use mcpmon_model::{Exec, Exit, FileId, InstanceId, Package, PinKey, ProcessId, ServerId, Timestamp};
+use mcpmon_policy::ServerNames;
 
 /// A server that was launched.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(super) struct Instance {
     pub(super) derived: ServerId,
     /// Package, module, image or program, as the launch named it.
     pub(super) name: String,
+    /// The package of its program, if it is known.
+    pub(super) package: Option<Package>,
     /// Pattern that recognised it.
     pub(super) pattern: String,
     /// Servers in whose process trees it runs, the outermost first: their egress lists apply to it too.
@@ -148,11 +151,13 @@ impl Instance {
     pub(super) fn new(
         server: ServerId,
         name: String,
+        package: Option<Package>,
         pattern: String,
         inside: Vec<ServerId>,
         exec: &Exec,
     ) -> Self {
         Self {
+            package,
             inside,
             uid: exec.uid,
             derived: server.clone(),
@@ -175,6 +180,7 @@ impl Instance {
     /// Returns an instance that an earlier monitor followed; its launch is no longer known.
     pub(super) fn restored(former: Former, launcher: ProcessId) -> Self {
         Self {
+            package: former.package,
             inside: former.inside,
             uid: former.uid,
             derived: former.derived.unwrap_or_else(|| former.server.clone()),
@@ -191,6 +197,15 @@ impl Instance {
             pinned: None,
             second_look: None,
             phase: Phase::Starting(Vec::new()),
+        }
+    }
+
+    /// Returns its names.
+    pub(super) const fn names(&self) -> ServerNames<'_> {
+        ServerNames {
+            given: &self.server,
+            derived: &self.derived,
+            package: self.package.as_ref(),
         }
     }
 
@@ -281,7 +296,7 @@ impl Instance {
     pub(super) fn pin_key(&self, serving: &ServingProcess) -> PinKey {
         PinKey {
             server: self.server.clone(),
-            name: self.name.clone(),
+            name: pin_name(self.package.as_ref(), &self.name),
             uid: serving.uid,
         }
     }

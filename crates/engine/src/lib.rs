@@ -45,7 +45,7 @@ pub use monitor::{
     Former, Monitor, MonitoredServer, Observation, ProxiedSession, ServerClient, StartNames, all_of,
     refused_by_now,
 };
-pub use recognise::{launch_rules, recognise, recognise_linked};
+pub use recognise::{launch_rules, pin_name, recognise, recognise_linked};
 pub use rules::{About, BESIDE, Opinion, guide, suppressible};
 pub use tell::{proxied, runs_on};
 pub use traffic::{NotSeen, SessionPeers, Tally, file_lookups};

@@ -2,7 +2,7 @@
 //! commands.
 
 use mcpmon_detect::launch::{Launch, LaunchRules, Stage, matches_declared};
-use mcpmon_model::PinKey;
+use mcpmon_model::{Package, PinKey};
 use mcpmon_policy::{Policy, Transport};
 
 /// Hexadecimal digits in the name of a binary that cargo built.
@@ -56,6 +56,7 @@ pub fn recognise_linked(
             stage: LaunchRules::stage_of_named(argv),
             pattern: format!("mcp.servers[{id}]"),
             name: name_of(command, args),
+            package: LaunchRules::package(argv, linked),
         },
     })
 }
@@ -82,7 +83,13 @@ pub(super) fn started_by_wrapper(server: &PinKey, argv: &[String]) -> Launch {
         stage: LaunchRules::stage_of_named(argv),
         pattern: "wrapped".to_owned(),
         name: server.name.clone(),
+        package: server.package(),
     }
+}
+
+/// Returns the name under which a server's files are pinned: the text of its package, or else the name that its launch gave.
+pub fn pin_name(package: Option<&Package>, name: &str) -> String {
+    package.map_or(name, Package::as_str).to_owned()
 }
 
 /// Returns the name of a declared server without other names: its script or module, else its program. The server has

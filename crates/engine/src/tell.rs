@@ -29,9 +29,10 @@ pub(super) fn process(process: ProcessId, comm: &str, uid: u32) -> ProcessRef {
     }
 }
 
-fn about(now: Timestamp, server: &ServerId, serving: &ServingProcess, kind: EventKind) -> Event {
+fn about(now: Timestamp, instance: &Instance, serving: &ServingProcess, kind: EventKind) -> Event {
     let mut event = Event::new(now, Layer::Kernel, kind);
-    event.server_id = Some(server.clone());
+    event.server_id = Some(instance.server.clone());
+    event.package.clone_from(&instance.package);
     event.process = Some(process(serving.process, &serving.comm, serving.uid));
     event
 }
@@ -57,7 +58,7 @@ pub(super) fn started(
         exe_sha256: executable.map(|file| file.digest),
         script: script.map(|file| file.path.clone()),
         script_sha256: script.map(|file| file.digest),
-        package: package.map(|package| package.root().to_owned()),
+        package_path: package.map(|package| package.root().to_owned()),
         package_sha256: package.map(|package| package.digest()),
         package_origin: package.and_then(|package| package.origin().cloned()),
         pin: verdict.state,
@@ -65,7 +66,7 @@ pub(super) fn started(
         matched_pattern: instance.pattern.clone(),
         environment,
     };
-    let mut event = about(now, &instance.server, serving, kind);
+    let mut event = about(now, instance, serving, kind);
     if let Some(process) = &mut event.process {
         process.exe = executable.map(|file| file.path.clone());
     }
@@ -105,7 +106,7 @@ pub(super) fn mismatches(
             part: mismatch.part,
             changed_files: mismatch.changed_files.clone(),
         };
-        let mut event = about(now, &instance.server, serving, kind);
+        let mut event = about(now, instance, serving, kind);
         event.action = verdict.action;
         event.rule = Some("mcp.version_pinning".to_owned());
         event.severity = match verdict.action {
@@ -124,12 +125,12 @@ pub(super) fn mismatches(
 /// Builds the event that a server was stopped because of its pins.
 pub(super) fn denied_by_pin(
     now: Timestamp,
-    server: &ServerId,
+    instance: &Instance,
     serving: &ServingProcess,
     verdict: &PinVerdict,
 ) -> Event {
-    let cause = verdict.cause();
-    let mut event = about(now, server, serving, EventKind::ServerDenied { cause });
+    let (server, cause) = (&instance.server, verdict.cause());
+    let mut event = about(now, instance, serving, EventKind::ServerDenied { cause });
     event.action = Action::Block;
     event.severity = Severity::Critical;
     event.rule = Some("mcp.version_pinning".to_owned());
@@ -141,13 +142,13 @@ pub(super) fn denied_by_pin(
 /// Builds the event that a server was killed before it could be compared with its pins.
 pub(super) fn denied_uncompared(
     now: Timestamp,
-    server: &ServerId,
+    instance: &Instance,
     serving: &ServingProcess,
     cause: String,
 ) -> (Event, Denial) {
-    let reason = format!("`{server}` was killed: {cause}");
+    let reason = format!("`{}` was killed: {cause}", instance.server);
     let denial = pin_denial(reason.clone(), Some("start it again".to_owned()));
-    let mut event = about(now, server, serving, EventKind::ServerDenied { cause });
+    let mut event = about(now, instance, serving, EventKind::ServerDenied { cause });
     event.action = Action::Block;
     event.severity = Severity::Critical;
     event.rule = Some(denial.rule.clone());
@@ -196,10 +197,11 @@ pub(super) fn orphaned(
         orphaned_ms: u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX),
     };
     let mut event = match instance.serving() {
-        Some(serving) => about(now, &instance.server, serving, kind),
+        Some(serving) => about(now, instance, serving, kind),
         None => {
             let mut event = Event::new(now, Layer::Kernel, kind);
             event.server_id = Some(instance.server.clone());
+            event.package.clone_from(&instance.package);
             let name = instance.argv.first().and_then(|name| name.rsplit('/').next());
             event.process = Some(process(instance.launcher, name.unwrap_or_default(), instance.uid));
             event
@@ -247,7 +249,7 @@ pub(super) fn orphan_denial(cause: OrphanCause, client: Option<&ServerClient>) -
 /// Builds the event that a server ended.
 pub(super) fn exited(
     now: Timestamp,
-    server: &ServerId,
+    instance: &Instance,
     serving: &ServingProcess,
     status: Option<u32>,
 ) -> Event {
@@ -260,7 +262,7 @@ pub(super) fn exited(
         signal: signal.and_then(|signal| signal.try_into().ok()),
         duration_ms: u64::try_from(now.since(serving.since).as_millis()).unwrap_or(u64::MAX),
     };
-    about(now, server, serving, kind)
+    about(now, instance, serving, kind)
 }
 
 /// Builds the event that the server policy refuses a server.
@@ -269,6 +271,7 @@ pub(super) fn denied_by_policy(now: Timestamp, instance: &Instance) -> Event {
     let mut event = Event::new(now, Layer::Kernel, EventKind::ServerDenied { cause });
     event.severity = Severity::High;
     event.server_id = Some(instance.server.clone());
+    event.package.clone_from(&instance.package);
     event.rule = Some("mcp.server_policy".to_owned());
     event.process = Some(match instance.serving() {
         Some(serving) => process(serving.process, &serving.comm, serving.uid),
@@ -291,7 +294,7 @@ pub(super) fn way_forgotten(now: Timestamp, instance: &Instance, serving: &Servi
             instance.server
         ),
     };
-    let mut event = about(now, &instance.server, serving, kind);
+    let mut event = about(now, instance, serving, kind);
     event.severity = Severity::High;
     event
 }

@@ -1,19 +1,17 @@
 //! Rules about the conversation as a whole: the server policy and the kill switch.
 
 use mcpmon_engine::{Judgement, admission_named};
-use mcpmon_model::{Action, Denial, Event, EventKind, ServerId, Severity, Timestamp, Verdict};
-use mcpmon_policy::{Admission, Mode};
+use mcpmon_model::{Action, Denial, Event, EventKind, Severity, Timestamp, Verdict};
+use mcpmon_policy::{Admission, Mode, ServerNames};
 
 use crate::{Guard, JudgementOutcome};
 
 impl Guard {
-    /// Returns whether the server may run, independently of its files. `derived` is the id that follows from its program or
-    /// its declaration, whatever its client calls it.
-    pub fn admit(&self, now: Timestamp, derived: &ServerId, outcome: &mut JudgementOutcome) -> Verdict {
+    /// Returns whether a server with these names may run, independently of its files.
+    pub fn admit(&self, now: Timestamp, names: ServerNames<'_>, outcome: &mut JudgementOutcome) -> Verdict {
         let policy = self.policy();
-        let server = &self.conversation.identity.server;
-        let admission = admission_named(policy, server, derived);
-        let Some(denial) = admission.denial_named(server, derived) else {
+        let admission = admission_named(policy, names);
+        let Some(denial) = admission.denial_named(names) else {
             return Verdict::Allow;
         };
         let cause = match admission {
@@ -38,7 +36,7 @@ impl Guard {
     /// Judges whether the server may be used, and blocks every message of the client until it may.
     pub fn admit_messages(&mut self, now: Timestamp, outcome: &mut JudgementOutcome) {
         let server = self.conversation.identity.server.clone();
-        self.barred = match self.admit(now, &server, outcome) {
+        self.barred = match self.admit(now, ServerNames::of_id(&server), outcome) {
             Verdict::Block(denial) => Some(denial),
             Verdict::Allow
             | Verdict::Hide(_)

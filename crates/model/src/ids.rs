@@ -4,6 +4,8 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::{Package, PackageKind};
+
 /// Identity of an event: the 16 bytes of a UUIDv7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventId(pub [u8; 16]);
@@ -99,7 +101,7 @@ pub fn one_spelling(name: &str) -> String {
 }
 
 /// Returns whether a character is a zero-width, bidirectional or tag character: an id with one looks like another id.
-const fn is_invisible(c: char) -> bool {
+pub(super) const fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
@@ -133,10 +135,26 @@ impl<'de> Deserialize<'de> for ServerId {
 pub struct PinKey {
     /// The server.
     pub server: ServerId,
-    /// Package, module, image or program, in full.
+    /// The text of its [`Package`], or the address of a remote server.
     pub name: String,
     /// Real user id of the process that serves.
     pub uid: u32,
+}
+
+impl PinKey {
+    /// Returns the package of the server, if its name is that of one.
+    pub fn package(&self) -> Option<Package> {
+        Package::parse(&self.name)
+    }
+
+    /// Returns the name without the kind of its package.
+    pub fn bare_name(&self) -> &str {
+        let is_kind = |text: &str| PackageKind::ALL.iter().any(|kind| kind.as_str() == text);
+        match self.name.split_once(':') {
+            Some((kind, name)) if is_kind(kind) => name,
+            Some(_) | None => &self.name,
+        }
+    }
 }
 
 /// Digits that identify the root of a session, at the end of its id.

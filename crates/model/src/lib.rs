@@ -26,6 +26,7 @@ mod loader;
 mod manifest;
 mod message;
 mod observation;
+mod package;
 mod path;
 mod sandbox;
 mod severity;
@@ -72,6 +73,7 @@ pub use observation::{
     Checkpoint, ClosedConnection, Connection, ConnectionHolder, ConnectionOutcome, ConnectionTraffic,
     CutOutcome, Exec, Exit, FileId, Fork, InstanceId, OpenConnection, ProcessId, RefusedStart, Resume,
 };
+pub use package::{Package, PackageKind};
 pub use path::{MAX_PATH, PathMatch, PathPattern, PathPatternError, PathStart, PlainPath};
 pub use sandbox::{FileGrant, FileRight, SandboxRules};
 pub use severity::{Action, Severity};

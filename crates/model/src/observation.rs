@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Digest, IpProtocol, PinKey, ServerId};
+use super::{Digest, IpProtocol, Package, PinKey, ServerId};
 
 /// Identity of a process that survives reuse of its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +51,8 @@ pub struct Exec {
     pub linked: Vec<String>,
     /// Path given to `execve`; empty if it is not known.
     pub filename: String,
+    /// The package of the server that it starts, as its files tell; `None` if it was not looked up.
+    pub package: Option<Package>,
     /// Working directory of the process inside its root; `None` if it was not looked up, or is not known.
     pub directory: Option<String>,
     /// Command name.

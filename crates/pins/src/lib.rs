@@ -45,7 +45,7 @@ pub use self::{
     names::NameCounts,
     package::{PackageError, PackageLimits},
     process::{Executable, Process, ProcessError},
-    python::normalise,
+    python::{normalise, owner_of_command, owner_of_module},
     quota::{WatchQuota, WatchShare},
     root::{EntryKind, FoundFile, Root},
     watch::{MAX_MARKED, MAX_WATCHED, Touched, Watch},

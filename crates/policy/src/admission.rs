@@ -1,8 +1,44 @@
 //! Admission of servers by their names.
 
-use mcpmon_model::{Denial, ServerId};
+use std::fmt;
+
+use mcpmon_model::{Denial, Package, ServerId};
 
 use super::{Policy, Server};
+
+/// The names of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerNames<'n> {
+    /// The name that its client gives it.
+    pub given: &'n ServerId,
+    /// The id that follows from its program, its address or its declaration, whatever its client calls it.
+    pub derived: &'n ServerId,
+    /// The package of its program, if it is known.
+    pub package: Option<&'n Package>,
+}
+
+impl<'n> ServerNames<'n> {
+    /// Returns the names of a server of which only the id is known.
+    #[must_use]
+    pub const fn of_id(server: &'n ServerId) -> Self {
+        Self {
+            given: server,
+            derived: server,
+            package: None,
+        }
+    }
+}
+
+impl fmt::Display for ServerNames<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.given)?;
+        match self.package {
+            Some(package) => write!(f, " ({package})"),
+            None if self.given != self.derived => write!(f, " (the server `{}`)", self.derived),
+            None => Ok(()),
+        }
+    }
+}
 
 /// The admission of a server by its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,17 +62,16 @@ impl Policy {
 
     /// Returns the admission of `server`.
     pub fn admits(&self, server: &ServerId) -> Admission {
-        self.admits_named(server, server)
+        self.admits_named(ServerNames::of_id(server))
     }
 
-    /// Returns the admission of a server that its client calls `server`; `derived` is the id that follows from its program
-    /// or its declaration, and the only one that permits.
-    pub fn admits_named(&self, server: &ServerId, derived: &ServerId) -> Admission {
-        if self.server_policy.denies_named(server, derived) {
+    /// Returns the admission of a server with these names.
+    pub fn admits_named(&self, names: ServerNames<'_>) -> Admission {
+        if self.server_policy.denies_named(names) {
             return Admission::Denied;
         }
         let mut declared = self.servers.iter();
-        if self.fail_closed && !declared.any(|declared| declared.id.is_spelling_of(derived)) {
+        if self.fail_closed && !declared.any(|declared| declared.id.is_spelling_of(names.derived)) {
             return Admission::Undeclared;
         }
         Admission::Admitted
@@ -46,27 +81,26 @@ impl Policy {
 impl Admission {
     /// Returns the denial if `server` may not be started.
     pub fn denial(self, server: &ServerId) -> Option<Denial> {
-        self.denial_named(server, server)
+        self.denial_named(ServerNames::of_id(server))
     }
 
-    /// Returns the denial if a server may not be started that its client calls `server`, with the id `derived` that the
-    /// policy goes by where it permits.
-    pub fn denial_named(self, server: &ServerId, derived: &ServerId) -> Option<Denial> {
-        let named = if server == derived {
-            format!("`{server}`")
-        } else {
-            format!("`{server}` (the server `{derived}`)")
+    /// Returns the denial if a server with these names may not be started. The remedy has the name that permits it.
+    pub fn denial_named(self, names: ServerNames<'_>) -> Option<Denial> {
+        let derived = names.derived;
+        let permitting = match names.package {
+            Some(package) if names.given != derived => package.as_str(),
+            Some(_) | None => derived.as_str(),
         };
         let (rule, reason, remedy) = match self {
             Self::Admitted => return None,
             Self::Denied => (
                 "mcp.server_policy",
-                format!("{named} may not be used"),
-                format!("change mcp.allowed_servers or mcp.denied_servers to let `{derived}` run"),
+                format!("{names} may not be used"),
+                format!("change mcp.allowed_servers or mcp.denied_servers to let `{permitting}` run"),
             ),
             Self::Undeclared => (
                 "mcp.fail_closed",
-                format!("{named} is not declared"),
+                format!("{names} is not declared"),
                 format!("declare `{derived}` in mcp.servers to let it run"),
             ),
         };
@@ -94,6 +128,10 @@ mod tests {
     #[test_case(ServerPolicy::Allowlist(list("git-mcp")), "git-mcp", "git-mcp" => Admission::Admitted; "allowed by its program")]
     #[test_case(ServerPolicy::Allowlist(list("git-mcp")), "notes", "git-mcp" => Admission::Admitted; "allowed by its program under another name")]
     #[test_case(ServerPolicy::Allowlist(list("notes")), "notes", "git-mcp" => Admission::Denied; "an allowed name before another program")]
+    #[test_case(ServerPolicy::Allowlist(list("npm:git-*")), "notes", "git-mcp" => Admission::Admitted; "allowed by its package")]
+    #[test_case(ServerPolicy::Allowlist(list("npm:git-*")), "git-mcp", "other" => Admission::Denied; "the name of an allowed package before another program")]
+    #[test_case(ServerPolicy::Allowlist(list("pypi:git-mcp")), "notes", "git-mcp" => Admission::Denied; "a package of another kind")]
+    #[test_case(ServerPolicy::Denylist(list("npm:git-mcp")), "notes", "git-mcp" => Admission::Denied; "denied by its package")]
     #[test_case(ServerPolicy::Denylist(list("git-mcp")), "notes", "git-mcp" => Admission::Denied; "denied by its program under another name")]
     #[test_case(ServerPolicy::Denylist(list("notes")), "notes", "git-mcp" => Admission::Denied; "denied by its name")]
     #[test_case(ServerPolicy::Denylist(list("other")), "notes", "git-mcp" => Admission::Admitted; "not denied")]
@@ -102,11 +140,16 @@ mod tests {
         server: &str,
         derived: &str,
     ) -> Admission {
+        let package = Package::parse(&format!("npm:{derived}"));
         let policy = Policy {
             server_policy,
             ..Policy::default()
         };
         let id = |name| ServerId::new(name).expect("an id");
-        policy.admits_named(&id(server), &id(derived))
+        policy.admits_named(ServerNames {
+            given: &id(server),
+            derived: &id(derived),
+            package: package.as_ref(),
+        })
     }
 }

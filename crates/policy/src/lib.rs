@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use mcpmon_model::{Finding, NameGlob, PathPattern, ServerId, Timestamp, one_spelling};
+use mcpmon_model::{Finding, NameGlob, Package, PathPattern, ServerId, Timestamp, one_spelling};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ mod similarity;
 mod tighten;
 pub mod written;
 
-pub use admission::Admission;
+pub use admission::{Admission, ServerNames};
 pub use arguments::{ArgumentInspection, OnSecret};
 pub use cross_server::{Burst, Categories, Classifier, CrossServer, CrossServerDecision, Flow, ToolGlob};
 pub use environment::{EnvironmentRules, VariableVerdict, variable_names};
@@ -169,14 +169,20 @@ impl ServerPolicy {
         }
     }
 
-    /// Returns whether a server is refused that its client calls `server`; `derived` is the id that follows from its
-    /// program or its declaration. A refusal holds for either. Only `derived` permits, because a client can write any name.
-    pub fn denies_named(&self, server: &ServerId, derived: &ServerId) -> bool {
+    /// Returns whether a server with these names is refused. A refusal holds for each of them. The name that its client
+    /// gives permits nothing, because a client can write any name.
+    pub fn denies_named(&self, names: ServerNames<'_>) -> bool {
+        let is_packed = |globs: &[NameGlob]| {
+            let is_named = |package: &Package| globs.iter().any(|glob| package.is_named_by(glob));
+            names.package.is_some_and(is_named)
+        };
         match self {
             Self::None => false,
-            Self::Allowlist(allowed) => !is_listed(allowed, derived),
-            Self::Denylist(denied) => is_listed(denied, server) || is_listed(denied, derived),
-            Self::Both(both) => both.0.denies_named(server, derived) || both.1.denies_named(server, derived),
+            Self::Allowlist(allowed) => !is_listed(allowed, names.derived) && !is_packed(allowed),
+            Self::Denylist(denied) => {
+                is_listed(denied, names.given) || is_listed(denied, names.derived) || is_packed(denied)
+            }
+            Self::Both(both) => both.0.denies_named(names) || both.1.denies_named(names),
         }
     }
 

@@ -328,7 +328,7 @@ impl Session {
             exe_sha256: executable.map(|file| file.digest),
             script: script.map(|file| file.path.clone()),
             script_sha256: script.map(|file| file.digest),
-            package: package.map(|package| package.root().to_owned()),
+            package_path: package.map(|package| package.root().to_owned()),
             package_sha256: package.map(|package| package.digest()),
             package_origin: package.and_then(|package| package.origin().cloned()),
             pin: verdict.state,

@@ -13,6 +13,7 @@ pub fn note(options: &Options, mut event: Event) -> Result<(), JudgeError> {
     let conversation = &options.conversation;
     event.session_id = conversation.session.clone();
     event.server_id = Some(conversation.identity.server.clone());
+    event.package = conversation.identity.package();
     let hello = Hello {
         identity: conversation.identity.clone(),
         session: None,

@@ -9,7 +9,9 @@ use std::{
 };
 
 use mcpmon_detect::mask::mask_json;
-use mcpmon_model::{Action, ContainerRef, Event, EventId, EventKind, Layer, ProcessRef, Severity, Timestamp};
+use mcpmon_model::{
+    Action, ContainerRef, Event, EventId, EventKind, Layer, Package, ProcessRef, Severity, Timestamp,
+};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -83,7 +85,7 @@ impl StoredEvent {
             reason: event.reason,
             process: event.process,
             container: event.container,
-            data: own_fields(&event.kind, event.remedy),
+            data: own_fields(&event.kind, event.package, event.remedy),
         }
     }
 
@@ -152,14 +154,15 @@ fn for_related_times(fields: &mut Map<String, Value>, change: impl Fn(&Value) ->
     }
 }
 
-/// Returns the fields of the kind, and the remedy, which most events do not have.
-fn own_fields(kind: &EventKind, remedy: Option<String>) -> Map<String, Value> {
+/// Returns the fields of the kind, the package of the server, and the remedy, which most events do not have.
+fn own_fields(kind: &EventKind, package: Option<Package>, remedy: Option<String>) -> Map<String, Value> {
     match serde_json::to_value(kind) {
         Ok(Value::Object(mut fields)) => {
             fields.shift_remove("type");
             for_related_times(&mut fields, |time| {
                 Some(rfc3339(Timestamp(time.as_i64()?)).into())
             });
+            fields.extend(package.map(|package| ("package".to_owned(), package.as_str().into())));
             fields.extend(remedy.map(|remedy| ("remedy".to_owned(), remedy.into())));
             fields
         }

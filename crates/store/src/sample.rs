@@ -80,7 +80,7 @@ pub fn started(server: &str, pid: u32) -> Event {
             exe_sha256: Some(Digest::of(b"node")),
             script: None,
             script_sha256: None,
-            package: Some("/home/me/.npm/_npx/1/node_modules".into()),
+            package_path: Some("/home/me/.npm/_npx/1/node_modules".into()),
             package_sha256: Some(Digest::of(b"package")),
             package_origin: None,
             pin: PinState::Match,

@@ -267,6 +267,9 @@ const MIGRATIONS: &[&str] = &[
         WHERE (type = 'mcp_server_started' OR type = 'mcp_server_exited'
             OR type = 'mcp_server_orphaned' OR type = 'mcp_server_binary_mismatch');
 ",
+    "
+    ALTER TABLE servers ADD COLUMN package TEXT;
+",
 ];
 
 /// The condition for events that belong to the launch of a server. The index `events_of_launches` has the same

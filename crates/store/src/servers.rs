@@ -13,6 +13,8 @@ use super::{StoredEvent, names, row};
 pub struct ServerSummary {
     /// Its id.
     pub server_id: String,
+    /// The package of its latest start, if known.
+    pub package: Option<String>,
     /// The way it is reached, if known.
     pub server_type: Option<ServerType>,
     /// The state of the server, according to the events.
@@ -178,14 +180,14 @@ fn take_in(
             connection
                 .prepare_cached(
                     "INSERT INTO servers (server_id, server_type, command, first_seen, last_seen, launches, last_pid, \
-                         exe_sha256, package_sha256, pin) \
-                     VALUES (:server, :type, :command, :seen, :seen, 1, :pid, :exe, :package, :pin)
+                         package, exe_sha256, package_sha256, pin) \
+                     VALUES (:server, :type, :command, :seen, :seen, 1, :pid, :name, :exe, :package, :pin)
                      ON CONFLICT (server_id) DO UPDATE SET
                          server_type = iif(excluded.server_type = 'http' AND server_type = 'sse', 'sse', excluded.server_type),
                          command = excluded.command, first_seen = coalesce(first_seen, excluded.first_seen),
                          last_seen = max(coalesce(last_seen, excluded.last_seen), excluded.last_seen),
                          launches = launches + 1, last_pid = excluded.last_pid, exe_sha256 = excluded.exe_sha256,
-                         package_sha256 = excluded.package_sha256, pin = excluded.pin, denied = 0",
+                         package = coalesce(excluded.package, package), package_sha256 = excluded.package_sha256, pin = excluded.pin, denied = 0",
                 )?
                 .execute(named_params! {
                     ":server": server,
@@ -196,6 +198,7 @@ fn take_in(
                     ":command": command_line(&command, &args),
                     ":seen": event.timestamp.0,
                     ":pid": pid,
+                    ":name": event.data.get("package").and_then(Value::as_str),
                     ":exe": exe_sha256.map(|digest| digest.to_string()),
                     ":package": package_sha256.map(|digest| digest.to_string()),
                     ":pin": names::name(&pin),
@@ -266,7 +269,7 @@ pub(super) fn prune(connection: &Connection, most: u32) -> rusqlite::Result<()> 
 pub(super) fn load(connection: &Connection) -> rusqlite::Result<Vec<ServerSummary>> {
     connection
         .prepare(
-            "SELECT server_id, server_type, pin, exe_sha256, package_sha256, launches, last_pid, first_seen, \
+            "SELECT server_id, package, server_type, pin, exe_sha256, package_sha256, launches, last_pid, first_seen, \
                  last_seen, command, denied, \
                  (SELECT count(*) FROM running_servers WHERE running_servers.server_id = servers.server_id)
              FROM servers ORDER BY server_id",
@@ -327,10 +330,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<ServerSummary> {
     let seen = |column| -> rusqlite::Result<Option<Timestamp>> {
         Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp))
     };
-    let launches = row.get(5)?;
-    let first_seen = seen(7)?;
-    let status = match (row.get(11)?, row.get(10)?) {
-        (1.., _) => ServerStatus::Running(row.get(11)?),
+    let launches = row.get(6)?;
+    let first_seen = seen(8)?;
+    let status = match (row.get(12)?, row.get(11)?) {
+        (1.., _) => ServerStatus::Running(row.get(12)?),
         (_, true) => ServerStatus::Denied,
         (_, false) if launches > 0 => ServerStatus::Stopped,
         (_, false) if first_seen.is_some() => ServerStatus::Seen,
@@ -338,16 +341,17 @@ fn read(row: &Row<'_>) -> rusqlite::Result<ServerSummary> {
     };
     Ok(ServerSummary {
         server_id: row.get(0)?,
-        server_type: row::named_or_null(row, 1)?,
+        package: row.get(1)?,
+        server_type: row::named_or_null(row, 2)?,
         status,
-        pin: row::named_or_null(row, 2)?,
-        exe_sha256: digest(3)?,
-        package_sha256: digest(4)?,
+        pin: row::named_or_null(row, 3)?,
+        exe_sha256: digest(4)?,
+        package_sha256: digest(5)?,
         launches,
-        last_pid: row.get(6)?,
+        last_pid: row.get(7)?,
         first_seen,
-        last_seen: seen(8)?,
-        command: row.get(9)?,
+        last_seen: seen(9)?,
+        command: row.get(10)?,
     })
 }
 

@@ -185,6 +185,7 @@ fn refuse(
 fn decided(now: Timestamp, record: &DefinitionRecord, by: &str, state: ApprovalState) -> Event {
     let mut event = Event::new(now, Layer::Agent, EventKind::approval(record, by, state));
     event.server_id = Some(record.key.identity.server.clone());
+    event.package = record.key.identity.package();
     event.rule = Some("approval".to_owned());
     event
 }

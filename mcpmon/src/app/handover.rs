@@ -137,6 +137,7 @@ mod tests {
             server: server.clone(),
             derived: Some(server.clone()),
             name: "@x/files".to_owned(),
+            package: mcpmon_model::Package::parse("npm:@x/files"),
             inside: vec![ServerId::new("outer").expect("an id")],
             uid: 1000,
         };

@@ -12,9 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcpmon_model::Package;
 use mcpmon_pins::{EntryKind, Process, Root};
 use mcpmon_policy::makes_sandbox;
 use nix::unistd::gettid;
+
+use super::package::package_of;
 
 /// Words of a command that are looked at. Enough for a program with its options, a script, and a wrapper with options
 /// in front of it.
@@ -63,7 +66,7 @@ pub(super) fn linked(
     followed
 }
 
-fn found(root: &Root, directory: &Path, search_path: &OsStr, name: &str) -> Option<PathBuf> {
+pub(super) fn found(root: &Root, directory: &Path, search_path: &OsStr, name: &str) -> Option<PathBuf> {
     let candidates = std::env::split_paths(search_path).map(|place| directory.join(place).join(name));
     candidates.into_iter().find(|path| root.is(path, EntryKind::File))
 }
@@ -104,19 +107,34 @@ fn normal(path: &Path) -> PathBuf {
 pub(super) struct CommandFiles {
     /// The arguments with links into installed packages followed; empty if there are none.
     pub(super) linked: Vec<String>,
+    /// The package of what it runs.
+    pub(super) package: Option<Package>,
     /// True if the program is a dynamic loader by its content; false if it was not looked at.
     pub(super) loader: bool,
 }
 
-/// Follows the links in the command of another process, as that process sees its files.
-fn linked_of_process(pid: u32, argv: &[String]) -> Vec<String> {
-    let Ok(process) = Process::open(pid) else {
-        return Vec::new();
-    };
-    // A process that has ended, or whose working directory was removed, has no links to follow.
-    match (process.root(), process.working_directory()) {
-        (Ok(root), Ok(directory)) => linked(&root, &directory, None, argv),
-        (Err(_), _) | (_, Err(_)) => Vec::new(),
+impl CommandFiles {
+    /// Follows the links in a command, and looks for the package of what it runs.
+    pub(super) fn of(root: &Root, directory: &Path, search_path: Option<&OsStr>, argv: &[String]) -> Self {
+        let linked = linked(root, directory, search_path, argv);
+        let package = package_of(root, directory, search_path, argv, &linked);
+        Self {
+            linked,
+            package,
+            loader: false,
+        }
+    }
+
+    /// Does the same for another process, which finds its files in its own root.
+    fn of_process(pid: u32, argv: &[String]) -> Self {
+        let Ok(process) = Process::open(pid) else {
+            return Self::default();
+        };
+        // A process that has ended, or whose working directory was removed, has no links to follow.
+        match (process.root(), process.working_directory()) {
+            (Ok(root), Ok(directory)) => Self::of(&root, &directory, None, argv),
+            (Err(_), _) | (_, Err(_)) => Self::default(),
+        }
     }
 }
 
@@ -195,8 +213,8 @@ impl LinkFollower {
         }
         let words: Vec<String> = argv.iter().take(MAX_WORDS).cloned().collect();
         let look = move || CommandFiles {
-            linked: linked_of_process(pid, &words),
             loader: may_load && Process::open(pid).is_ok_and(|process| process.executes_loader()),
+            ..CommandFiles::of_process(pid, &words)
         };
         let mut files = self.answer(pid, TIMEOUT, look).ok_or(LinksUnread { pid })?;
         if !files.linked.is_empty() {

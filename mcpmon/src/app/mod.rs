@@ -32,6 +32,7 @@ mod metrics;
 mod names;
 pub mod notify;
 mod owners;
+mod package;
 mod pod_names;
 pub(crate) mod probe;
 pub mod profile;

@@ -17,8 +17,6 @@ use mcpmon_model::{
 };
 use mcpmon_store::{Filter, QueryError, Selection, SessionSummary, StoreReader, StoredEvent};
 
-use super::wrap::derived_id;
-
 /// Most events that are read for one profile; a profile that needs more is marked as cut.
 const MAX_EVENTS: usize = 1_000_000;
 /// Events that are in memory at a time.
@@ -231,7 +229,6 @@ impl Sketch {
         let id = ServerId::new(id).ok()?;
         let server = self.servers.entry(id.clone()).or_insert(SeenServer {
             id,
-            derived: None,
             denied: None,
             start: None,
             connections: Vec::new(),
@@ -402,7 +399,6 @@ impl Sketch {
         let used: BTreeSet<String> = used.into_iter().map(|(server, _)| server.clone()).collect();
         let named = std::mem::take(&mut self.files);
         let servers = self.servers.into_values().map(|server| SeenServer {
-            derived: server.start.as_ref().and_then(|start| derived(&server.id, start)),
             denied: server.denied.filter(|_| !used.contains(server.id.as_str())),
             files: files(server.start.as_ref(), named.get(server.id.as_str())),
             ..server
@@ -525,7 +521,7 @@ fn started(event: &StoredEvent) -> Option<SessionStart> {
         exe_sha256,
         script,
         script_sha256,
-        package,
+        package_path,
         package_sha256,
         environment,
         ..
@@ -537,12 +533,14 @@ fn started(event: &StoredEvent) -> Option<SessionStart> {
     let files = [
         ("executable", executable, exe_sha256),
         ("script", script, script_sha256),
-        ("package", package, package_sha256),
+        ("package", package_path, package_sha256),
     ];
     let file = |(part, path, digest): (_, Option<std::path::PathBuf>, _)| {
         Some((part, path?.display().to_string(), digest))
     };
+    let package = event.data.get("package").and_then(|package| package.as_str());
     Some(SessionStart {
+        package: package.and_then(Package::parse),
         at: event.timestamp,
         command,
         arguments: args
@@ -556,11 +554,4 @@ fn started(event: &StoredEvent) -> Option<SessionStart> {
         environment,
         has_connections_recorded: event.layer == Layer::Kernel,
     })
-}
-
-/// Returns the id that follows from the program of a start, if it is not the server's own.
-fn derived(server: &ServerId, start: &SessionStart) -> Option<ServerId> {
-    let arguments = start.arguments.iter().map(|argument| argument.text.clone());
-    let argv: Vec<String> = [start.command.clone()].into_iter().chain(arguments).collect();
-    Some(derived_id(&argv)).filter(|derived| derived != server)
 }

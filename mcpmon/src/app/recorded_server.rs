@@ -128,7 +128,7 @@ impl RecordedStart {
         Self {
             at: event.timestamp,
             origin: serde_json::from_value(field("package_origin")).ok(),
-            package: serde_json::from_value(field("package")).ok(),
+            package: serde_json::from_value(field("package_path")).ok(),
             is_in_container: event.container.is_some(),
         }
     }

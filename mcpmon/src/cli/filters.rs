@@ -23,7 +23,7 @@ pub(super) struct Range {
 /// The subjects of the listing.
 #[derive(Debug, Args)]
 pub(super) struct ListingScope {
-    /// Only of this server
+    /// Only of this server, by its id or its package (npm:NAME)
     #[arg(long, value_name = "ID")]
     server: Option<String>,
     /// Only of this process
@@ -40,7 +40,7 @@ pub(super) struct CallScope {
     /// Of this session
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Only of this server
+    /// Only of this server, by its id or its package (npm:NAME)
     #[arg(long, value_name = "ID")]
     server: Option<String>,
     /// Of this tool

@@ -13,7 +13,7 @@ mod rules;
 mod servers;
 mod settings;
 
-use mcpmon_model::NameGlob;
+use mcpmon_model::{NameGlob, Package};
 use mcpmon_policy::{FirstUse, Handling, LaunchPatterns, LlmPolicy, Pinning, Policy, ServerPolicy};
 
 use self::servers::globs;
@@ -37,7 +37,7 @@ pub(super) struct CompiledPolicy {
 pub(super) fn compile(config: &raw::Config) -> CompiledPolicy {
     let mut mistakes = Vec::new();
     let servers = servers::compile(&config.mcp.servers, &mut mistakes);
-    let server_policy = server_policy(&config.mcp);
+    let server_policy = server_policy(&config.mcp, &mut mistakes);
     let network = network::compile(&config.network, bypass::compile(config), &mut mistakes);
     let policy = Policy {
         mode: config.mode,
@@ -99,14 +99,35 @@ pub(super) fn compile(config: &raw::Config) -> CompiledPolicy {
     }
 }
 
-fn server_policy(mcp: &raw::Mcp) -> ServerPolicy {
-    let ids = |list: &[raw::ServerGlob]| list.iter().map(|entry| NameGlob::new(&entry.id)).collect();
+fn server_policy(mcp: &raw::Mcp, mistakes: &mut Vec<KeyMistake>) -> ServerPolicy {
+    let allowed = listed("allowed_servers", &mcp.allowed_servers, mistakes);
+    let denied = listed("denied_servers", &mcp.denied_servers, mistakes);
     match mcp.server_policy {
         _ if !mcp.enforce_policy => ServerPolicy::None,
         raw::ListMode::None => ServerPolicy::None,
-        raw::ListMode::Allowlist => ServerPolicy::Allowlist(ids(&mcp.allowed_servers)),
-        raw::ListMode::Denylist => ServerPolicy::Denylist(ids(&mcp.denied_servers)),
+        raw::ListMode::Allowlist => ServerPolicy::Allowlist(allowed),
+        raw::ListMode::Denylist => ServerPolicy::Denylist(denied),
     }
+}
+
+/// Compiles a list of servers. A package's kind shows that the glob is one over packages.
+fn listed(key: &str, list: &[raw::ServerGlob], mistakes: &mut Vec<KeyMistake>) -> Vec<NameGlob> {
+    let mut globs = Vec::new();
+    for (number, entry) in list.iter().enumerate() {
+        let path = KeyPath::root().key("mcp").key(key).index(number);
+        match (&entry.id, &entry.package) {
+            (Some(id), None) => globs.push(NameGlob::new(id)),
+            (None, Some(package)) if Package::parse(package).is_some() => globs.push(NameGlob::new(package)),
+            (None, Some(_)) => mistakes.push(KeyMistake::new(
+                path.key("package"),
+                "expected a kind and a name: `npm:NAME`, `pypi:NAME`, `oci:IMAGE`, `script:PATH` or `program:NAME`",
+            )),
+            (Some(_), Some(_)) | (None, None) => {
+                mistakes.push(KeyMistake::new(path, "expected either `id` or `package`"));
+            }
+        }
+    }
+    globs
 }
 
 const fn pinning(raw: &raw::VersionPinning) -> Pinning {

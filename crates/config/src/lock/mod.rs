@@ -46,8 +46,6 @@ pub struct Provenance {
 pub struct SeenServer {
     /// Its id.
     pub id: ServerId,
-    /// The id that follows from its program, if that is another one: the one that a list permits.
-    pub derived: Option<ServerId>,
     /// The refusal, if all uses were refused.
     pub denied: Option<String>,
     /// The latest start; `None` if it was not seen.
@@ -76,6 +74,8 @@ pub struct SeenFile {
 pub struct SessionStart {
     /// The time.
     pub at: Timestamp,
+    /// The package of the program, if it was recorded.
+    pub package: Option<Package>,
     /// The program.
     pub command: String,
     /// Its arguments.
@@ -254,9 +254,10 @@ impl Profile {
         page.list(2, "allowed_servers", allowed.is_empty());
         for server in allowed {
             page.line(4, &format!("- id: {}", scalar(&literal(server.id.as_str()))));
-            if let Some(derived) = &server.derived {
-                page.remark(4, "The same server, by its program:");
-                page.line(4, &format!("- id: {}", scalar(&literal(derived.as_str()))));
+            let package = server.start.as_ref().and_then(|start| start.package.as_ref());
+            if let Some(package) = package {
+                page.remark(4, "The same server, however it is started:");
+                page.line(4, &format!("- package: {}", scalar(&literal(package.as_str()))));
             }
         }
         if !denied.is_empty() {

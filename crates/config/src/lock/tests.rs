@@ -31,7 +31,6 @@ fn tool(server: &str, tool: &str, calls: Option<Provenance>) -> UsedTool {
 fn server(id: &str) -> SeenServer {
     SeenServer {
         id: ServerId::new(id).expect("an id"),
-        derived: None,
         denied: None,
         start: None,
         connections: Vec::new(),
@@ -75,6 +74,7 @@ fn profile() -> Profile {
             },
             SeenServer {
                 start: Some(SessionStart {
+                    package: None,
                     at: at(0),
                     command: "npx".to_owned(),
                     arguments: ["-y", "notes-mcp@1.2.0", "--token", "***"].map(argument).into(),
@@ -131,6 +131,7 @@ fn profile() -> Profile {
 /// Returns the text about the sandbox of a server with this command and these connections.
 fn sandbox(command: &str, connections: Vec<SessionConnections>, has_connections_recorded: bool) -> String {
     let start = SessionStart {
+        package: None,
         at: at(0),
         command: command.to_owned(),
         arguments: Vec::new(),

@@ -128,12 +128,16 @@ impl Default for Mcp {
     }
 }
 
-/// Servers, by a glob over their ids.
+/// Servers, by a glob over their ids or over their packages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerGlob {
     /// Glob over server ids.
-    pub(crate) id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    /// Glob over packages, which begins with their kind: `npm:@scope/*`, `pypi:NAME`, `oci:IMAGE`, `script:PATH`, `program:NAME`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) package: Option<String>,
 }
 
 /// Listing of declared HTTP servers.

@@ -51,7 +51,7 @@ impl Claim {
 pub(super) fn claims(target: &Target<'_>) -> Vec<Claim> {
     let directory = target.directory.as_deref();
     match &target.subject {
-        Subject::Package { spec, command } => package_claims(spec, command.as_deref(), directory),
+        Subject::Package { spec, command, .. } => package_claims(spec, command.as_deref(), directory),
         Subject::Module(name) => module_claims(name, directory),
         Subject::File(path) => file_claims(path, directory),
         Subject::Served(path) => file_claims(path, directory)

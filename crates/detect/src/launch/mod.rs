@@ -18,6 +18,7 @@ mod options;
 mod package;
 mod pattern;
 mod prefix;
+mod program;
 mod rules;
 mod runner;
 mod serving;
@@ -29,12 +30,13 @@ mod unpinned;
 mod way;
 
 pub use declared::matches_declared;
+pub use program::CodePlace;
 pub use rules::LaunchRules;
 pub use serving::Member;
 pub use unpinned::{Fetched, Unpinned, UnpinnedKind};
 pub use way::ScriptPath;
 
-use mcpmon_model::ServerId;
+use mcpmon_model::{Package, ServerId};
 
 /// An MCP server that a command starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +49,8 @@ pub struct Launch {
     pub pattern: String,
     /// Package, module, image or program, with its scope and without its version.
     pub name: String,
+    /// The package of what runs, as far as the words of the command tell.
+    pub package: Option<Package>,
 }
 
 /// The stage of a process in a chain of launches.

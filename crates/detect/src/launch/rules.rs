@@ -145,6 +145,7 @@ impl LaunchRules {
             },
             pattern: found.pattern,
             name: found.name,
+            package: Self::package(argv, linked),
         })
     }
 

@@ -1,5 +1,6 @@
 //! Package and project runners: npx, uvx, `npm exec`, `uv run`, `go run`.
 
+use mcpmon_model::PackageKind;
 use serde::Deserialize;
 
 use super::{
@@ -21,6 +22,9 @@ pub(super) struct Runner {
     /// The name of a set of options that other programs have as well.
     #[serde(default)]
     pub(super) shared: Option<String>,
+    /// The kind of the packages that it fetches; none of a known registry if it is absent.
+    #[serde(default)]
+    packages: Option<PackageKind>,
     #[serde(default)]
     pub(super) options: ValueOptions,
     /// The modes, selected by the words after the options; the first that fits counts.
@@ -98,67 +102,86 @@ impl Runner {
             directory: parsed.directory.take().or(command.directory),
             words: command.words,
         };
-        started(mode, parsed, command)
+        self.started(mode, parsed, command)
     }
 
     /// Continues with a command without an operand: options alone can give what to run (`npx -c LINE`, `bun -e CODE`),
     /// if no verb is needed.
     fn without_verb<'a>(&'static self, parsed: Parsed<'a>, command: Command<'a>) -> TargetStep<'a> {
         match self.modes.iter().find(|mode| mode.verbs.is_empty()) {
-            Some(mode) => started(mode, parsed, command),
+            Some(mode) => self.started(mode, parsed, command),
             None => TargetStep::idle(command),
         }
     }
-}
 
-fn started<'a>(selected: &'static Selected, parsed: Parsed<'a>, command: Command<'a>) -> TargetStep<'a> {
-    let mode = selected.runs;
-    let verb = selected.verbs.last().map_or("", String::as_str);
-    let at = match (parsed.end, mode) {
-        (End::Operand(at), _) => at,
-        (End::Line { line, .. }, _) => return TargetStep::line(&line, &[], command.directory),
-        (End::Module { name, rest }, _) => {
-            return TargetStep::is(Subject::Module(name), Stage::Launcher, command, rest);
-        }
-        (End::File { path, rest }, _) => {
-            return TargetStep::is(Subject::File(path), Stage::Launcher, command, rest);
-        }
-        (End::Code, _) => return TargetStep::is(Subject::Code, Stage::Inline, command, usize::MAX),
-        (End::Nothing, Mode::NamedTask | Mode::Built) => command.words.len(),
-        (End::Nothing | End::Idle, _) => return TargetStep::idle(command),
-    };
-    let Some(word) = command.words.get(at).cloned().or_else(|| parsed.package.clone()) else {
-        return match mode {
-            Mode::NamedTask => TargetStep::is(Subject::Task(verb.into()), Stage::Launcher, command, at),
-            Mode::Package | Mode::Command | Mode::Task | Mode::FileOrTask | Mode::Built | Mode::Served => {
-                TargetStep::idle(command)
+    fn started<'a>(
+        &'static self,
+        selected: &'static Selected,
+        parsed: Parsed<'a>,
+        command: Command<'a>,
+    ) -> TargetStep<'a> {
+        let kind = self.packages.unwrap_or(PackageKind::Program);
+        let mode = selected.runs;
+        let verb = selected.verbs.last().map_or("", String::as_str);
+        let at = match (parsed.end, mode) {
+            (End::Operand(at), _) => at,
+            (End::Line { line, .. }, _) => return TargetStep::line(&line, &[], command.directory),
+            (End::Module { name, rest }, _) => {
+                return TargetStep::is(Subject::Module(name), Stage::Launcher, command, rest);
             }
+            (End::File { path, rest }, _) => {
+                return TargetStep::is(Subject::File(path), Stage::Launcher, command, rest);
+            }
+            (End::Code, _) => return TargetStep::is(Subject::Code, Stage::Inline, command, usize::MAX),
+            (End::Nothing, Mode::NamedTask | Mode::Built) => command.words.len(),
+            (End::Nothing | End::Idle, _) => return TargetStep::idle(command),
         };
-    };
-    match mode {
-        Mode::Package => package(word, parsed.package, command, at),
-        Mode::Command if is_file(&word) => {
-            TargetStep::is(Subject::File(word), Stage::Launcher, command, at + 1)
+        let Some(word) = command.words.get(at).cloned().or_else(|| parsed.package.clone()) else {
+            return match mode {
+                Mode::NamedTask => TargetStep::is(Subject::Task(verb.into()), Stage::Launcher, command, at),
+                Mode::Package
+                | Mode::Command
+                | Mode::Task
+                | Mode::FileOrTask
+                | Mode::Built
+                | Mode::Served => TargetStep::idle(command),
+            };
+        };
+        match mode {
+            Mode::Package => package(kind, word, parsed.package, command, at),
+            Mode::Command if is_file(&word) => {
+                TargetStep::is(Subject::File(word), Stage::Launcher, command, at + 1)
+            }
+            Mode::Command => TargetStep::Runs(vec![command.rest(at, None)]),
+            Mode::Task => TargetStep::is(Subject::Task(word), Stage::Launcher, command, at + 1),
+            Mode::NamedTask => TargetStep::is(Subject::Task(verb.into()), Stage::Launcher, command, at),
+            Mode::FileOrTask => file_or_task(word, command, at),
+            Mode::Served => served(&word, command, at),
+            Mode::Built => match parsed.package {
+                Some(spec) => TargetStep::is(
+                    Subject::Package {
+                        kind,
+                        spec,
+                        command: None,
+                    },
+                    Stage::Launcher,
+                    command,
+                    at,
+                ),
+                None => TargetStep::is(Subject::File("main.rs".into()), Stage::Launcher, command, at),
+            },
         }
-        Mode::Command => TargetStep::Runs(vec![command.rest(at, None)]),
-        Mode::Task => TargetStep::is(Subject::Task(word), Stage::Launcher, command, at + 1),
-        Mode::NamedTask => TargetStep::is(Subject::Task(verb.into()), Stage::Launcher, command, at),
-        Mode::FileOrTask => file_or_task(word, command, at),
-        Mode::Served => served(&word, command, at),
-        Mode::Built => match parsed.package {
-            Some(spec) => TargetStep::is(
-                Subject::Package { spec, command: None },
-                Stage::Launcher,
-                command,
-                at,
-            ),
-            None => TargetStep::is(Subject::File("main.rs".into()), Stage::Launcher, command, at),
-        },
     }
 }
 
 /// Continues with `word`, which is the package itself, or a command of `package`.
-fn package<'a>(word: Word<'a>, package: Option<Word<'a>>, command: Command<'a>, at: usize) -> TargetStep<'a> {
+fn package<'a>(
+    kind: PackageKind,
+    word: Word<'a>,
+    package: Option<Word<'a>>,
+    command: Command<'a>,
+    at: usize,
+) -> TargetStep<'a> {
     // `npx tsx server.ts`, `uvx --with x python -m y`, `npx node@20 x.js`: the package itself is a launcher.
     let name = word
         .rfind('@')
@@ -174,10 +197,12 @@ fn package<'a>(word: Word<'a>, package: Option<Word<'a>>, command: Command<'a>, 
     }
     let subject = match package {
         Some(spec) => Subject::Package {
+            kind,
             spec,
             command: Some(word),
         },
         None => Subject::Package {
+            kind,
             spec: word,
             command: None,
         },
@@ -199,15 +224,21 @@ pub(super) fn is_sdk(name: &str) -> bool {
 }
 
 fn file_or_task<'a>(word: Word<'a>, command: Command<'a>, at: usize) -> TargetStep<'a> {
-    if let Some(spec) = ["npm:", "jsr:"]
-        .iter()
-        .find_map(|scheme| word.strip_prefix(scheme))
-    {
+    // The name of a package of JSR keeps its scheme.
+    let spec = match word.strip_prefix("npm:") {
+        Some(spec) => Some((PackageKind::Npm, spec)),
+        None => word.strip_prefix("jsr:").map(|spec| (PackageKind::Program, spec)),
+    };
+    if let Some((kind, spec)) = spec {
         let stage = Stage::Module {
             name: word.clone().into_owned(),
         };
-        let spec = spec.to_owned().into();
-        return TargetStep::is(Subject::Package { spec, command: None }, stage, command, at + 1);
+        let subject = Subject::Package {
+            kind,
+            spec: spec.to_owned().into(),
+            command: None,
+        };
+        return TargetStep::is(subject, stage, command, at + 1);
     }
     if word == "-" {
         return TargetStep::is(Subject::Code, Stage::Inline, command, at + 1);

@@ -1,6 +1,8 @@
 //! Targets of commands: the program that remains after all launchers are peeled off, and the step from a
 //! command to it.
 
+use mcpmon_model::PackageKind;
+
 use super::{
     Stage,
     command::{Command, Word, program_name, unversioned},
@@ -12,6 +14,7 @@ use super::{
 pub(super) enum Subject<'a> {
     /// A package that a runner such as npx fetches, and the command of it if that was named apart.
     Package {
+        kind: PackageKind,
         spec: Word<'a>,
         command: Option<Word<'a>>,
     },

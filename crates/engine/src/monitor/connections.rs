@@ -109,6 +109,10 @@ impl Monitor {
                     let instance = cuts.first.holder.as_ref().and_then(|holder| holder.instance);
                     let own = instance.and_then(|number| self.server_named(number));
                     let mut event = tell::cut(now, cuts, self.rules.get(cuts.first.rule), own);
+                    event.package = own
+                        .filter(|own| event.server_id.as_ref() == Some(*own))
+                        .and_then(|_| self.package_of(instance?))
+                        .cloned();
                     event.session_id = instance.and_then(|number| self.sessions.get(&number)).cloned();
                     event
                 })
@@ -122,6 +126,10 @@ impl Monitor {
         let own = closed.instance.and_then(|number| self.server_named(number));
         let name = self.rules.name_of(closed.remote.ip());
         let mut event = told_closed(now, closed, name, own);
+        event.package = closed
+            .instance
+            .and_then(|number| self.package_of(number))
+            .cloned();
         event.session_id = closed
             .instance
             .and_then(|number| self.sessions.get(&number))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::{InstanceId, ProcessId, ServerId};
+use mcpmon_model::{InstanceId, Package, ProcessId, ServerId};
 use mcpmon_policy::network::table::RuleInfo;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,9 @@ pub struct Former {
     pub derived: Option<ServerId>,
     /// Package, module, image or program.
     pub name: String,
+    /// The package of its program; `None` if it is not known, or in the state of an earlier version.
+    #[serde(default)]
+    pub package: Option<Package>,
     /// Servers whose process trees it lay in, the outermost first.
     pub inside: Vec<ServerId>,
     /// Real user id of its launch.
@@ -67,11 +70,20 @@ impl Monitor {
                 server: instance.server.clone(),
                 derived: Some(instance.derived.clone()),
                 name: instance.name.clone(),
+                package: instance.package.clone(),
                 inside: instance.inside.clone(),
                 uid: instance.uid,
             };
             (number, former)
         })
+    }
+
+    /// Returns the package of a server that is followed now, or was followed by an earlier monitor.
+    pub(super) fn package_of(&self, number: InstanceId) -> Option<&Package> {
+        let followed = self.instances.get(number).map(|instance| &instance.package);
+        followed
+            .or_else(|| self.former.get(&number).map(|former| &former.package))?
+            .as_ref()
     }
 
     /// Returns the name of a server that is followed now, or was followed by an earlier monitor.

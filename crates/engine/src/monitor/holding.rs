@@ -178,7 +178,7 @@ impl Monitor {
         };
         let mut serving = serving.clone();
         serving.held = false;
-        let (event, denial) = tell::denied_uncompared(now, &instance.server, &serving, cause);
+        let (event, denial) = tell::denied_uncompared(now, instance, &serving, cause);
         judgement.events.push(event);
         judgement.kernel_effects.extend([
             KernelEffect::Kill {

@@ -37,7 +37,10 @@ impl Monitor {
             Some(started_by_wrapper(server, &exec.argv))
         };
         let by_arguments = || self.recognise(&exec.argv, &exec.linked);
-        by_chain.or_else(by_arguments).or_else(by_wrapper)
+        let launch = by_chain.or_else(by_arguments).or_else(by_wrapper)?;
+        // Files tell more than words, unless the command only leads on to another.
+        let package = exec.package.clone().or(launch.package);
+        Some(Launch { package, ..launch })
     }
 
     /// Returns the id of the server that an exec starts: the one that its wrapper was given, else `derived`.
@@ -75,14 +78,16 @@ impl Monitor {
             stage,
             pattern,
             name,
+            package,
         } = launch;
         let inside = self.inside(outer);
         let derived = server;
         let server = Self::server_id(exec, &derived);
-        let mut instance = Instance::new(server.clone(), name, pattern, inside, exec);
-        instance.derived = derived.clone();
+        let mut instance = Instance::new(server.clone(), name, package, pattern, inside, exec);
+        instance.derived = derived;
+        let is_denied = self.policy.server_policy.denies_named(instance.names());
         let Some(number) = self.instances.add(instance) else {
-            return self.too_many(now, exec, &server, &derived);
+            return self.too_many(now, exec, &server, is_denied);
         };
         self.instances.join(number, exec.process);
         self.track_members(number, &mut judgement);
@@ -113,11 +118,10 @@ impl Monitor {
         let Some(instance) = self.instances.get(number) else {
             return;
         };
-        let (server, derived) = (&instance.server, &instance.derived);
-        if !self.policy.server_policy.denies_named(server, derived) {
+        if !self.policy.server_policy.denies_named(instance.names()) {
             return;
         }
-        let Some(denial) = Admission::Denied.denial_named(server, derived) else {
+        let Some(denial) = Admission::Denied.denial_named(instance.names()) else {
             return;
         };
         let mut event = tell::denied_by_policy(now, instance);
@@ -146,9 +150,9 @@ impl Monitor {
 
     /// Judges a launch that is not followed, because its user has too many: every egress list still applies to it, and
     /// it is killed if the policy could refuse its start.
-    fn too_many(&self, now: Timestamp, exec: &Exec, server: &ServerId, derived: &ServerId) -> Judgement {
+    fn too_many(&self, now: Timestamp, exec: &Exec, server: &ServerId, is_denied: bool) -> Judgement {
         let mut judgement = Judgement::default();
-        let refused = self.policy.server_policy.denies_named(server, derived) || self.may_block_starts();
+        let refused = is_denied || self.may_block_starts();
         let mut event = tell::too_many(now, server, exec, MAX_INSTANCES);
         if refused && self.policy.mode == Mode::Enforce {
             event.action = Action::Block;

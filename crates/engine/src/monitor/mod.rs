@@ -49,7 +49,7 @@ use super::{
     pins::{
         AcceptanceGround, AddedSet, NewPins, PinBook, PinVerdict, PinnedFile, Pins, PinsFull, ServerFiles,
     },
-    recognise::launch_rules,
+    recognise::{launch_rules, pin_name},
     refused,
     rulebook::RuleBook,
     tell,
@@ -215,7 +215,7 @@ impl Monitor {
         self.instances.iter().map(|(number, instance)| MonitoredServer {
             instance: number,
             server: instance.server.clone(),
-            name: instance.name.clone(),
+            name: pin_name(instance.package.as_ref(), &instance.name),
             uid: instance.uid,
             process: instance
                 .serving()
@@ -365,7 +365,7 @@ impl Monitor {
                 let serving = serving.clone();
                 judgement
                     .events
-                    .push(tell::exited(now, &instance.server, &serving, exit.status));
+                    .push(tell::exited(now, instance, &serving, exit.status));
                 instance.phase = Phase::Starting(Vec::new());
             }
             Phase::Starting(_) | Phase::Hashing(..) | Phase::Serving(_) => {}
@@ -488,6 +488,11 @@ impl Monitor {
         let rule = connection.rule.and_then(|number| self.rules.get(number));
         let own = connection.instance.and_then(|number| self.server_named(number));
         let mut event = tell::connection(now, connection, rule, own, &self.policy);
+        // A connection to a declared server is about that one.
+        event.package = own
+            .filter(|own| event.server_id.as_ref() == Some(*own))
+            .and_then(|_| self.package_of(connection.instance?))
+            .cloned();
         event.session_id = self.session_of(connection);
         event
     }
@@ -518,9 +523,11 @@ impl Monitor {
             self.gated_changed = true;
         }
         if verdict.action == Action::Block {
-            judgement
-                .events
-                .push(tell::denied_by_pin(now, server, serving, &verdict));
+            if let Some(instance) = self.instances.get(number) {
+                judgement
+                    .events
+                    .push(tell::denied_by_pin(now, instance, serving, &verdict));
+            }
             judgement.kernel_effects.push(KernelEffect::Kill {
                 instance: number,
                 denial: verdict.denial(server),

@@ -87,7 +87,7 @@ impl Monitor {
             "{} was replaced or written while the server started, after it was compared with its pin",
             path.display()
         );
-        let (mut event, denial) = tell::denied_uncompared(now, &instance.server, serving, cause);
+        let (mut event, denial) = tell::denied_uncompared(now, instance, serving, cause);
         instance.second_look = None;
         match blocks {
             true => judgement.kernel_effects.push(KernelEffect::Kill {

@@ -181,6 +181,7 @@ impl Traffic {
                 None => {
                     let mut event = Event::new(now, Layer::Agent, kind);
                     event.server_id = Some(key.identity.server.clone());
+                    event.package = key.identity.package();
                     event
                 }
             };

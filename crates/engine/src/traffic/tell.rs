@@ -32,6 +32,7 @@ pub(super) fn about(now: Timestamp, conversation: &Conversation, kind: EventKind
     let mut event = Event::new(now, conversation.layer, kind);
     event.session_id.clone_from(&conversation.session);
     event.server_id = Some(conversation.identity.server.clone());
+    event.package = conversation.identity.package();
     event
 }
 

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     Action, ApprovalState, CallOrigin, CallOutcome, DefinitionKey, DefinitionKind, DefinitionRecord,
     DefinitionStatus, Dialect, Digest, EventId, Evidence, Finding, InspectionSubject, KillState, Layer,
-    OrphanCause, PackageOrigin, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity, Timestamp,
+    OrphanCause, Package, PackageOrigin, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity,
+    Timestamp,
 };
 
 use serial::{is_false, is_one, lossy, lossy_option, one};
@@ -36,6 +37,9 @@ pub struct Event {
     pub session_id: Option<SessionId>,
     /// Server it concerns.
     pub server_id: Option<ServerId>,
+    /// The package of that server, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<Package>,
     /// The layer that observed it.
     pub layer: Layer,
     /// The severity of the event.
@@ -172,7 +176,7 @@ event_types! {
             skip_serializing_if = "Option::is_none",
             serialize_with = "lossy_option"
         )]
-        package: Option<PathBuf>,
+        package_path: Option<PathBuf>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         package_sha256: Option<Digest>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -561,6 +565,7 @@ impl Event {
             timestamp,
             session_id: None,
             server_id: None,
+            package: None,
             layer,
             severity: Severity::Info,
             action: Action::Allow,

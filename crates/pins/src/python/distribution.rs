@@ -120,7 +120,7 @@ impl Distribution {
 }
 
 /// Returns the normalised name in `NAME-VERSION.dist-info`, `NAME-VERSION.egg-info` or `NAME.egg-info`.
-fn distribution_name(entry: &str) -> Option<String> {
+pub(super) fn distribution_name(entry: &str) -> Option<String> {
     let stem = entry
         .strip_suffix(".dist-info")
         .or_else(|| entry.strip_suffix(".egg-info"))?;

@@ -150,7 +150,7 @@ fn library(root: &Root, executable: &Path) -> Option<PathBuf> {
     named("lib").or_else(|| named("lib64"))
 }
 
-fn virtual_prefix(root: &Root, invoked: &Path) -> Option<PathBuf> {
+pub(super) fn virtual_prefix(root: &Root, invoked: &Path) -> Option<PathBuf> {
     let directory = invoked.parent()?;
     [Some(directory), directory.parent()]
         .into_iter()
@@ -167,7 +167,7 @@ fn value<'t>(configuration: &'t str, key: &str) -> Option<&'t str> {
 }
 
 /// Returns the directories below `PREFIX/lib`; only that of the interpreter's version if it is known and exists.
-fn site_directories(root: &Root, prefix: &Path, version: Option<&str>) -> Vec<PathBuf> {
+pub(super) fn site_directories(root: &Root, prefix: &Path, version: Option<&str>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for library in ["lib", "lib64"] {
         let library = prefix.join(library);
@@ -189,7 +189,7 @@ fn is_version_directory(name: &OsStr) -> bool {
     name.starts_with(b"python3") || name.starts_with(b"pypy3")
 }
 
-fn system_sites(root: &Root, prefix: &Path, version: Option<&str>) -> Vec<PathBuf> {
+pub(super) fn system_sites(root: &Root, prefix: &Path, version: Option<&str>) -> Vec<PathBuf> {
     let local =
         (prefix == Path::new("/usr")).then(|| site_directories(root, Path::new("/usr/local"), version));
     local

@@ -8,6 +8,7 @@ mod distribution;
 mod environment;
 mod imports;
 mod local;
+mod owner;
 mod script;
 
 use std::{
@@ -19,8 +20,11 @@ use std::{
 
 use mcpmon_model::{Manifest, PackageOrigin};
 
-pub use self::distribution::normalise;
 pub(super) use self::script::without_interpreter;
+pub use self::{
+    distribution::normalise,
+    owner::{owner_of_command, owner_of_module},
+};
 use self::{
     distribution::{Index, path_lines},
     environment::{Environment, EnvironmentScope},

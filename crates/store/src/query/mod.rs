@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
-use mcpmon_model::{Action, Severity, Timestamp};
+use mcpmon_model::{Action, Package, Severity, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter, types::Value};
 use uuid::Uuid;
 
@@ -15,7 +15,7 @@ pub struct Filter {
     pub types: Vec<String>,
     /// Events of one of these sessions; of any or no session if empty.
     pub sessions: Vec<String>,
-    /// Events of this server.
+    /// Events of this server, by its id or its package (`npm:name`).
     pub server: Option<String>,
     /// Events about this tool.
     pub tool: Option<String>,
@@ -295,10 +295,18 @@ impl Select {
     /// Adds the conditions of a filter besides those on session and type. The texts are those of the index.
     fn conditions(&mut self, filter: &Filter) -> Vec<String> {
         let severity = filter.severity.filter(|least| *least > Severity::Info);
+        // An id has no kind of package before a colon.
+        let server = filter.server.as_deref();
+        let is_package = server.is_some_and(|server| Package::parse(server).is_some());
+        let of_server = if is_package {
+            "data ->> '$.package' ="
+        } else {
+            "server_id ="
+        };
         let values: [(&str, Option<Value>); 8] = [
             ("timestamp >=", filter.since.map(|since| since.0.into())),
             ("timestamp <", filter.until.map(|until| until.0.into())),
-            ("server_id =", filter.server.clone().map(Value::from)),
+            (of_server, filter.server.clone().map(Value::from)),
             ("pid =", filter.pid.map(Value::from)),
             ("severity >=", severity.map(|least| row::rank(least).into())),
             (

@@ -204,6 +204,7 @@ mod tests {
             pending: false,
             argv: Vec::new(),
             linked: Vec::new(),
+            package: None,
             directory: None,
             filename: String::new(),
             comm: "gone".to_owned(),

@@ -257,6 +257,7 @@ impl LostPart {
         let place = place.to_owned();
         let mut event = Event::new(now, Layer::Tap, EventKind::EventsLost { place, count });
         event.server_id = Some(server.identity.server.clone());
+        event.package = server.identity.package();
         event.session_id.clone_from(&server.session);
         event.process = Some(server.process.clone());
         event.severity = Severity::Medium;

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use mcpmon_detect::launch::{LaunchRules, Stage};
-use mcpmon_engine::{launch_rules, recognise_linked};
+use mcpmon_engine::{launch_rules, pin_name, recognise_linked};
 use mcpmon_model::{PinKey, ServerId};
 use mcpmon_policy::Policy;
 
-use super::{DestinationError, WrapOptions, own::linked_words};
+use super::{DestinationError, WrapOptions, own::command_files};
+use crate::app::linked::CommandFiles;
 
 /// Name of a server whose command has no usable name.
 const NAMELESS: &str = "server";
@@ -16,22 +17,26 @@ const COMMON: [&str; 8] = [
     "__main__", "app", "cli", "index", "main", "mcp", "server", "start",
 ];
 
-/// Returns the identity of the server that `argv` starts. `given` is the user's name for it; `linked` is `argv` with
-/// links into installed packages followed.
+/// Returns the identity of the server that `argv` starts. `given` is the user's name for it; `files` is what the files of
+/// the command tell.
 pub(super) fn of(
     policy: &Policy,
     rules: &LaunchRules,
     given: Option<&ServerId>,
     argv: &[String],
-    linked: &[String],
+    files: &CommandFiles,
 ) -> PinKey {
-    let (server, name) = match recognise_linked(policy, rules, argv, linked) {
-        Some(launch) => (launch.server, launch.name),
-        None => unknown(argv),
+    let (server, name, named) = match recognise_linked(policy, rules, argv, &files.linked) {
+        Some(launch) => (launch.server, launch.name, launch.package),
+        None => {
+            let (server, name) = unknown(argv);
+            (server, name, LaunchRules::package(argv, &files.linked))
+        }
     };
+    let package = files.package.clone().or(named);
     PinKey {
         server: given.cloned().unwrap_or(server),
-        name,
+        name: pin_name(package.as_ref(), &name),
         uid: nix::unistd::getuid().as_raw(),
     }
 }
@@ -43,13 +48,7 @@ pub(super) fn derived(policy: &Policy, options: &WrapOptions) -> Result<ServerId
         return Ok(remote.destination(policy)?.id);
     }
     let argv = command(options);
-    Ok(of(policy, &launch_rules(policy), None, &argv, &linked_words(&argv)).server)
-}
-
-/// Returns the id that follows from a command without any declaration.
-pub(in crate::app) fn derived_id(argv: &[String]) -> ServerId {
-    let policy = Policy::default();
-    of(&policy, &launch_rules(&policy), None, argv, &linked_words(argv)).server
+    Ok(of(policy, &launch_rules(policy), None, &argv, &command_files(&argv)).server)
 }
 
 /// Returns the words of the server's command.
@@ -98,17 +97,17 @@ mod tests {
 
     use super::*;
 
-    #[test_case(None, &["npx", "-y", "@modelcontextprotocol/server-memory"] => ("server-memory".to_owned(), "@modelcontextprotocol/server-memory".to_owned()); "derived")]
-    #[test_case(Some("mine"), &["npx", "-y", "@modelcontextprotocol/server-memory"] => ("mine".to_owned(), "@modelcontextprotocol/server-memory".to_owned()); "given")]
-    #[test_case(None, &["/opt/tool", "serve"] => ("tool".to_owned(), "/opt/tool".to_owned()); "by its program")]
-    #[test_case(None, &["/srv/notes.py"] => ("notes".to_owned(), "/srv/notes.py".to_owned()); "by its script, executed")]
-    #[test_case(None, &["/srv/mcp-server-notes.py", "x"] => ("mcp-server-notes".to_owned(), "mcp-server-notes".to_owned()); "by its script, executed and recognised")]
-    #[test_case(None, &["python3", "/srv/mcp-server-notes.py"] => ("mcp-server-notes".to_owned(), "mcp-server-notes".to_owned()); "by its script, recognised")]
-    #[test_case(None, &["python3", "-u", "/srv/notes.py"] => ("notes".to_owned(), "/srv/notes.py".to_owned()); "by its script")]
-    #[test_case(None, &["python3", "/srv/b/notes.py"] => ("notes".to_owned(), "/srv/b/notes.py".to_owned()); "another script of that name")]
-    #[test_case(None, &["node", "/srv/notes/index.js"] => ("notes".to_owned(), "/srv/notes/index.js".to_owned()); "by its script's directory")]
-    #[test_case(None, &["python3", "-m", "notes_store"] => ("notes_store".to_owned(), "notes_store".to_owned()); "by its module")]
-    #[test_case(None, &["/opt/my tool"] => ("server".to_owned(), "/opt/my tool".to_owned()); "no name for an id")]
+    #[test_case(None, &["npx", "-y", "@modelcontextprotocol/server-memory"] => ("server-memory".to_owned(), "npm:@modelcontextprotocol/server-memory".to_owned()); "derived")]
+    #[test_case(Some("mine"), &["npx", "-y", "@modelcontextprotocol/server-memory"] => ("mine".to_owned(), "npm:@modelcontextprotocol/server-memory".to_owned()); "given")]
+    #[test_case(None, &["/opt/tool", "serve"] => ("tool".to_owned(), "program:tool".to_owned()); "by its program")]
+    #[test_case(None, &["/srv/notes.py"] => ("notes".to_owned(), "script:/srv/notes.py".to_owned()); "by its script, executed")]
+    #[test_case(None, &["/srv/mcp-server-notes.py", "x"] => ("mcp-server-notes".to_owned(), "script:/srv/mcp-server-notes.py".to_owned()); "by its script, executed and recognised")]
+    #[test_case(None, &["python3", "/srv/mcp-server-notes.py"] => ("mcp-server-notes".to_owned(), "script:/srv/mcp-server-notes.py".to_owned()); "by its script, recognised")]
+    #[test_case(None, &["python3", "-u", "/srv/notes.py"] => ("notes".to_owned(), "script:/srv/notes.py".to_owned()); "by its script")]
+    #[test_case(None, &["python3", "/srv/b/notes.py"] => ("notes".to_owned(), "script:/srv/b/notes.py".to_owned()); "another script of that name")]
+    #[test_case(None, &["node", "/srv/notes/index.js"] => ("notes".to_owned(), "script:/srv/notes/index.js".to_owned()); "by its script's directory")]
+    #[test_case(None, &["python3", "-m", "notes_store"] => ("notes_store".to_owned(), "pypi:notes-store".to_owned()); "by its module")]
+    #[test_case(None, &["/opt/my tool"] => ("server".to_owned(), "program:my tool".to_owned()); "no name for an id")]
     fn identities(given: Option<&str>, argv: &[&str]) -> (String, String) {
         let given = given.map(|id| ServerId::new(id).expect("an id"));
         let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
@@ -117,7 +116,7 @@ mod tests {
             &LaunchRules::default(),
             given.as_ref(),
             &argv,
-            &[],
+            &CommandFiles::default(),
         );
         (key.server.to_string(), key.name)
     }
@@ -131,7 +130,13 @@ mod tests {
     #[test_case(&["node", "-e", "x"]; "code")]
     fn a_declaration_changes_no_identity(argv: &[&str]) {
         let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
-        let before = of(&Policy::default(), &LaunchRules::default(), None, &argv, &[]);
+        let before = of(
+            &Policy::default(),
+            &LaunchRules::default(),
+            None,
+            &argv,
+            &CommandFiles::default(),
+        );
         let declared = Server {
             id: before.server.clone(),
             transport: Transport::Stdio {
@@ -148,7 +153,13 @@ mod tests {
             servers: vec![declared],
             ..Policy::default()
         };
-        let after = of(&policy, &LaunchRules::default(), None, &argv, &[]);
+        let after = of(
+            &policy,
+            &LaunchRules::default(),
+            None,
+            &argv,
+            &CommandFiles::default(),
+        );
         assert_eq!((before.server, before.name), (after.server, after.name));
     }
 }

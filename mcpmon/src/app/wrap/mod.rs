@@ -38,7 +38,6 @@ use mcpmon_stdio::{
 use mcpmon_store::RecorderStatus;
 use nix::sys::prctl;
 
-pub(super) use self::identity::derived_id;
 pub use self::remote::RemoteServer;
 use self::{
     certificates::Certificates,

@@ -10,7 +10,7 @@ use mcpmon_pins::Root;
 use mcpmon_policy::Policy;
 
 use super::{WrapError, WrapOptions, identity, session_name};
-use crate::app::{host, linked::linked};
+use crate::app::{host, linked::CommandFiles};
 
 /// Returns the server's name before its id is known.
 pub(super) fn name(options: &WrapOptions) -> String {
@@ -55,7 +55,7 @@ pub(super) fn judged(
         conversation: match &options.remote {
             Some(remote) => remote.conversation(policy, given, session_id)?,
             None => Conversation {
-                identity: identity::of(policy, &launch_rules(policy), given, &argv, &linked_words(&argv)),
+                identity: identity::of(policy, &launch_rules(policy), given, &argv, &command_files(&argv)),
                 server_type: ServerType::Stdio,
                 session: session_id,
                 layer: Layer::Stdio,
@@ -66,11 +66,11 @@ pub(super) fn judged(
     })
 }
 
-/// Returns a command with links into installed packages followed, as this process would resolve them.
-pub(super) fn linked_words(argv: &[String]) -> Vec<String> {
+/// Returns what the files of a command tell, as this process would find them.
+pub(super) fn command_files(argv: &[String]) -> CommandFiles {
     let directory = env::current_dir().unwrap_or_default();
     let Ok(root) = Root::at(Path::new("/")) else {
-        return Vec::new();
+        return CommandFiles::default();
     };
-    linked(&root, &directory, env::var_os("PATH").as_deref(), argv)
+    CommandFiles::of(&root, &directory, env::var_os("PATH").as_deref(), argv)
 }

@@ -26,6 +26,7 @@ pub(in crate::cli) struct Options {
 
 const TABLE: Table = Table::new(&[
     Column::cut("SERVER", 16),
+    Column::cut("PACKAGE", 24),
     Column::whole("TYPE", 5),
     Column::whole("STATUS", 9),
     Column::whole("PIN", 10),
@@ -39,6 +40,7 @@ const TABLE: Table = Table::new(&[
 /// The table for servers of which one runs in a sandbox.
 const SANDBOX_TABLE: Table = Table::new(&[
     Column::cut("SERVER", 16),
+    Column::cut("PACKAGE", 24),
     Column::whole("TYPE", 5),
     Column::whole("STATUS", 9),
     Column::whole("PIN", 10),
@@ -58,7 +60,7 @@ pub(in crate::cli) fn run(
 ) -> Result<(), CliError> {
     let mut servers = reader.servers()?;
     if let Some(wanted) = &options.server {
-        servers.retain(|server| server.server_id == *wanted);
+        servers.retain(|server| server.server_id == *wanted || server.package.as_ref() == Some(wanted));
     }
     let running = RunningServers::read(reader)?;
     match output.form {
@@ -117,6 +119,7 @@ fn row(server: &ServerSummary, running: &RunningServers, has_sandboxes: bool, no
     });
     let about = [
         server.server_id.clone(),
+        server.package.clone().unwrap_or_default(),
         server.server_type.map_or("", type_name).to_owned(),
         state(server),
         server.pin.map_or("", pin_name).to_owned(),
@@ -161,6 +164,7 @@ pub(super) fn object(
         ServerStatus::Stopped | ServerStatus::Denied | ServerStatus::Seen | ServerStatus::Declared => 0,
     };
     put("server_id", Some(server.server_id.as_str().into()));
+    put("package", server.package.as_deref().map(Into::into));
     put(
         "server_type",
         server.server_type.map(|kind| type_name(kind).into()),

@@ -64,7 +64,7 @@ fn npx() -> Result<()> {
 
     assert_eq!(text(&started, "script"), server.script().display().to_string());
     assert_eq!(text(&started, "script_sha256"), sha256(&server.script())?);
-    assert!(text(&started, "package").contains(&server.name), "{started}");
+    assert!(text(&started, "package_path").contains(&server.name), "{started}");
     assert!(
         text(&started, "package_sha256").starts_with("sha256:"),
         "{started}"
@@ -133,7 +133,7 @@ fn python_behind_shells_and_env() -> Result<()> {
         let mut client = Client::start(&mut command)?;
         let started = check(&daemon, &server.id, &mut client).with_context(|| format!("{line:?}"))?;
         let package = server.directory.join(&server.module);
-        assert_eq!(text(&started, "package"), package.display().to_string());
+        assert_eq!(text(&started, "package_path"), package.display().to_string());
         assert!(
             text(&started, "package_sha256").starts_with("sha256:"),
             "{started}"
