@@ -12,8 +12,8 @@ use mcpmon_detect::{
     protected_paths::{FileAccess, Lookup, Places, Protection, named_files, protection},
 };
 use mcpmon_model::{
-    Action, DefinitionKind, DefinitionRecord, Digest, Direction, EventKind, EventType, Layer, RawJson,
-    ServerId, Severity, Timestamp,
+    Action, DefinitionKind, DefinitionRecord, Digest, Direction, EventKind, EventType, Layer, Package,
+    RawJson, ServerId, Severity, Timestamp,
 };
 use mcpmon_store::{Filter, QueryError, Selection, SessionSummary, StoreReader, StoredEvent};
 

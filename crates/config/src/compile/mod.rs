@@ -18,7 +18,7 @@ use mcpmon_policy::{FirstUse, Handling, LaunchPatterns, LlmPolicy, Pinning, Poli
 
 use self::servers::globs;
 use super::{
-    load::KeyMistake,
+    load::{KeyMistake, KeyPath},
     raw,
     settings::{ActiveSettings, ProxySettings},
 };

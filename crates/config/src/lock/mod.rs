@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use mcpmon_model::{Digest, ServerId, Timestamp};
+use mcpmon_model::{Digest, Package, ServerId, Timestamp};
 use mcpmon_policy::{
     EnvironmentRules, SandboxPath, makes_sandbox, network::EgressDestination, starts_container,
 };
