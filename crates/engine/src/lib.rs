@@ -20,6 +20,7 @@ mod lineage;
 mod loaders;
 mod monitor;
 pub mod names;
+mod own_names;
 pub mod pins;
 mod rate_limit;
 mod recognise;
@@ -45,6 +46,7 @@ pub use monitor::{
     Former, Monitor, MonitoredServer, Observation, ProxiedSession, ServerClient, StartNames, all_of,
     refused_by_now,
 };
+pub use own_names::{OwnNames, id, plain_id, script_name};
 pub use recognise::{launch_rules, pin_name, recognise, recognise_linked};
 pub use rules::{About, BESIDE, Opinion, guide, suppressible};
 pub use tell::{proxied, runs_on};

@@ -1,14 +1,20 @@
 //! Rules about the conversation as a whole: the server policy and the kill switch.
 
 use mcpmon_engine::{Judgement, admission_named};
-use mcpmon_model::{Action, Denial, Event, EventKind, Severity, Timestamp, Verdict};
+use mcpmon_model::{Action, Denial, Event, EventKind, ServerId, Severity, Timestamp, Verdict};
 use mcpmon_policy::{Admission, Mode, ServerNames};
 
 use crate::{Guard, JudgementOutcome};
 
 impl Guard {
-    /// Returns whether a server with these names may run, independently of its files.
-    pub fn admit(&self, now: Timestamp, names: ServerNames<'_>, outcome: &mut JudgementOutcome) -> Verdict {
+    /// Returns whether the server may run, independently of its files. `derived` is the id that follows from its program, its
+    /// address or its declaration, whatever its client calls it.
+    pub fn admit(&mut self, now: Timestamp, derived: &ServerId, outcome: &mut JudgementOutcome) -> Verdict {
+        let own = self.monitor.starts_as(now, &self.conversation.identity, derived);
+        self.admit_as(now, own.with_given(&self.conversation.identity.server), outcome)
+    }
+
+    fn admit_as(&self, now: Timestamp, names: ServerNames<'_>, outcome: &mut JudgementOutcome) -> Verdict {
         let policy = self.policy();
         let admission = admission_named(policy, names);
         let Some(denial) = admission.denial_named(names) else {
@@ -36,7 +42,7 @@ impl Guard {
     /// Judges whether the server may be used, and blocks every message of the client until it may.
     pub fn admit_messages(&mut self, now: Timestamp, outcome: &mut JudgementOutcome) {
         let server = self.conversation.identity.server.clone();
-        self.barred = match self.admit(now, ServerNames::of_id(&server), outcome) {
+        self.barred = match self.admit(now, &server, outcome) {
             Verdict::Block(denial) => Some(denial),
             Verdict::Allow
             | Verdict::Hide(_)

@@ -52,7 +52,7 @@ use mcpmon_model::{
     Conversation, DefinitionKey, Denial, Digest, Incident, ListKind, Message, ProcessId, SESSION_ROOT,
     SensitivityLabel, ServerId, ServerType, SessionId, Timestamp, Verdict,
 };
-use mcpmon_policy::{Policy, ServerNames, network::table::Tables};
+use mcpmon_policy::{Policy, network::table::Tables};
 use mcpmon_store::{
     Destination, OpenError, QueryError, Recorder, RecorderSettings, RecorderStatus, SessionMember, Store,
     StoreEntry, StoreError,
@@ -368,18 +368,11 @@ impl Session {
     /// Returns whether the server may run at all, whatever its files are. Call it before the server is started. `derived` is
     /// the id that follows from its program or its declaration.
     pub fn admit(&mut self, now: Timestamp, derived: &ServerId) -> Verdict {
-        let identity = self.guard.conversation().identity.clone();
-        let package = identity.package();
-        let names = ServerNames {
-            given: &identity.server,
-            derived,
-            package: package.as_ref(),
-        };
         if let Some(denial) = self.fault_denial() {
             return Verdict::Block(self.refuse(now, denial));
         }
         let mut outcome = JudgementOutcome::default();
-        let verdict = self.guard.admit(now, names, &mut outcome);
+        let verdict = self.guard.admit(now, derived, &mut outcome);
         self.carry_out(&mut outcome);
         verdict
     }

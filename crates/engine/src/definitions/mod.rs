@@ -8,14 +8,17 @@ mod standing;
 use std::collections::BTreeMap;
 
 use mcpmon_model::{DefinitionKey, DefinitionKind, DefinitionRecord, PinKey, ServerId, Timestamp};
-use mcpmon_policy::{Admission, Policy};
+use mcpmon_policy::{
+    Admission, Policy,
+    rules::{SpellingGlob, Spellings},
+};
 
 pub(super) use self::{
     entry::{Approval, DefinitionEntry, Sight, SightReport},
     offer::{DefinitionsFull, Offer, Page, ReadList},
     standing::{DefinitionStanding, PinStanding},
 };
-use super::admission;
+use super::{admission, admission_named, own_names::OwnNames};
 
 /// Servers whose definitions are kept.
 const MAX_SERVERS: usize = 4096;
@@ -28,6 +31,9 @@ pub(super) struct DefinitionBook(BTreeMap<PinKey, Offers>);
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     offers: [Offer; KINDS],
+    /// The names that permit it, and the id that its start found; `None` for a server that only a model named.
+    pub(super) own: Option<OwnNames>,
+    started_as: Option<ServerId>,
     /// The admission of the server under the policy in force.
     pub(super) admission: Admission,
     /// A definition for which the whole server is refused.
@@ -46,6 +52,27 @@ impl Offers {
         Self {
             admission: admission(policy, server),
             ..Self::default()
+        }
+    }
+
+    /// Finds the names of the server under this policy, and its admission by them.
+    fn name(&mut self, identity: &PinKey, policy: &Policy) {
+        let own = OwnNames::of(policy, identity).started_as(policy, self.started_as.as_ref());
+        self.admission = admission_named(policy, own.with_given(&identity.server));
+        self.own = Some(own);
+    }
+
+    /// Notes the id that its start found: that of its declaration, or the one that follows from its program.
+    pub(super) fn starts_as(&mut self, identity: &PinKey, derived: &ServerId, policy: &Policy) {
+        self.started_as = Some(derived.clone());
+        self.name(identity, policy);
+    }
+
+    /// Returns whether a rule that permits something means this server, which its client calls `given`.
+    pub(super) fn is_permitted_by(&self, glob: &SpellingGlob, given: &ServerId) -> bool {
+        match &self.own {
+            Some(own) => own.are_meant(glob),
+            None => glob.names(&Spellings::new(given.as_str(), given.as_str())),
         }
     }
 
@@ -68,9 +95,9 @@ impl Offers {
     }
 
     /// Judges every definition again, by `policy`.
-    pub(super) fn renew(&mut self, server: &ServerId, now: Timestamp, policy: &Policy) {
+    pub(super) fn renew(&mut self, identity: &PinKey, now: Timestamp, policy: &Policy) {
         self.changes += 1;
-        self.admission = admission(policy, server);
+        self.name(identity, policy);
         for entry in self.offers.iter_mut().flat_map(Offer::entries_mut) {
             entry.stand(now, policy);
         }
@@ -134,7 +161,8 @@ impl DefinitionBook {
         }
         let has_room = self.0.len() < MAX_SERVERS;
         if has_room {
-            let offers = Offers::of_stranger(&identity.server, policy);
+            let mut offers = Offers::default();
+            offers.name(identity, policy);
             self.0.insert(identity.clone(), offers);
         }
         has_room
@@ -153,7 +181,7 @@ impl DefinitionBook {
     /// Judges every definition again.
     pub(super) fn renew(&mut self, now: Timestamp, policy: &Policy) {
         for (identity, offers) in &mut self.0 {
-            offers.renew(&identity.server, now, policy);
+            offers.renew(identity, now, policy);
         }
     }
 

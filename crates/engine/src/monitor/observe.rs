@@ -13,6 +13,7 @@ use mcpmon_policy::network::table::Tables;
 use super::{Monitor, orphans::ServerClient, proxied::ProxiedSession};
 use crate::{
     effect::{ConnectionCut, Judgement, SharedOutcome, SharedQuestion},
+    own_names::OwnNames,
     pins::ServerFiles,
     registry::Registry,
     rules::Opinion,
@@ -184,6 +185,13 @@ impl Monitor {
     pub fn load_definitions(&mut self, now: Timestamp, records: Vec<DefinitionRecord>) {
         self.traffic.adopt(now, &self.policy);
         self.traffic.load(now, records);
+    }
+
+    /// Notes the id with which the server of a conversation starts: that of its declaration, or the one that follows from its
+    /// program or address. Returns the names by which the policy permits it.
+    pub fn starts_as(&mut self, now: Timestamp, identity: &PinKey, derived: &ServerId) -> OwnNames {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.starts_as(identity, derived)
     }
 
     /// Adds servers with whose names those of new servers are compared, besides the observed ones.

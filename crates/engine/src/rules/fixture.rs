@@ -88,8 +88,8 @@ impl Stage {
     }
 
     fn stand(&mut self) {
-        let (policy, server) = (self.policy.clone(), self.identity.server.clone());
-        self.offers().renew(&server, Timestamp(0), &policy);
+        let (policy, identity) = (self.policy.clone(), self.identity.clone());
+        self.offers().renew(&identity, Timestamp(0), &policy);
     }
 
     /// Returns the effect of `rule` on the use of a tool.

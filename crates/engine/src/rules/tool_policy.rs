@@ -8,6 +8,7 @@ use mcpmon_policy::{
 };
 
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
+use crate::definitions::Offers;
 use crate::wording::{command, explaining};
 
 /// The rule's name in events.
@@ -147,6 +148,8 @@ fn standing(
 
 /// The names of a tool and of its server.
 struct Names<'a> {
+    offers: &'a Offers,
+    given: &'a ServerId,
     server: Spellings<'a>,
     tool: Spellings<'a>,
 }
@@ -155,13 +158,23 @@ impl<'a> Names<'a> {
     fn of(scene: &RuleContext<'a>, tool: &'a str) -> Self {
         let server = scene.server.as_str();
         Self {
+            offers: scene.offers,
+            given: scene.server,
             server: Spellings::new(server, &looks(server)),
             tool: Spellings::new(tool, &looks(tool)),
         }
     }
 
+    /// Returns whether an entry means the tool. The name that a client gives its server permits nothing.
     fn are_meant(&self, entry: &ToolEntry, reading: ConditionReading) -> bool {
-        entry.server.serves(&self.server, reading) && entry.tool.is_meant(&self.tool, reading)
+        let is_served = match reading {
+            ConditionReading::Wide => {
+                entry.server.serves(&self.server, reading)
+                    || self.offers.is_permitted_by(&entry.server, self.given)
+            }
+            ConditionReading::Narrow => self.offers.is_permitted_by(&entry.server, self.given),
+        };
+        is_served && entry.tool.is_meant(&self.tool, reading)
     }
 }
 

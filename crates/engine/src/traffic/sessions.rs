@@ -9,7 +9,7 @@ use mcpmon_model::{
 };
 
 use super::{SessionPeers, Traffic, tell::about};
-use crate::effect::Judgement;
+use crate::{effect::Judgement, own_names::OwnNames};
 
 /// Most known names that are compared besides those of observed servers.
 const MAX_KNOWN: usize = 4096;
@@ -17,6 +17,14 @@ const MAX_KNOWN: usize = 4096;
 const MAX_REPORTED: usize = 16;
 
 impl Traffic {
+    /// Notes the id with which the server of a conversation starts. Returns the names by which the policy permits it.
+    pub(crate) fn starts_as(&mut self, identity: &PinKey, derived: &ServerId) -> OwnNames {
+        if let Some(offers) = self.book.open(identity, &self.policy) {
+            offers.starts_as(identity, derived, &self.policy);
+        }
+        OwnNames::of(&self.policy, identity).started_as(&self.policy, Some(derived))
+    }
+
     /// Notes that a conversation belongs to a session with `others`: its server's name is compared with theirs, with
     /// those of known servers, and with well-known names.
     pub(crate) fn joined(

@@ -1,21 +1,12 @@
 //! Identity of the wrapped server, which owns its pins.
 
-use std::path::Path;
-
 use mcpmon_detect::launch::{LaunchRules, Stage};
-use mcpmon_engine::{launch_rules, pin_name, recognise_linked};
-use mcpmon_model::{PinKey, ServerId};
+use mcpmon_engine::{id, launch_rules, pin_name, plain_id, recognise_linked, script_name};
+use mcpmon_model::{Package, PinKey, ServerId};
 use mcpmon_policy::Policy;
 
 use super::{DestinationError, WrapOptions, own::command_files};
 use crate::app::linked::CommandFiles;
-
-/// Name of a server whose command has no usable name.
-const NAMELESS: &str = "server";
-/// File names that many servers have: the name of the directory is used instead.
-const COMMON: [&str; 8] = [
-    "__main__", "app", "cli", "index", "main", "mcp", "server", "start",
-];
 
 /// Returns the identity of the server that `argv` starts. `given` is the user's name for it; `files` is what the files of
 /// the command tell.
@@ -29,8 +20,9 @@ pub(super) fn of(
     let (server, name, named) = match recognise_linked(policy, rules, argv, &files.linked) {
         Some(launch) => (launch.server, launch.name, launch.package),
         None => {
-            let (server, name) = unknown(argv);
-            (server, name, LaunchRules::package(argv, &files.linked))
+            let package = LaunchRules::package(argv, &files.linked);
+            let (server, name) = unknown(argv, package.as_ref());
+            (server, name, package)
         }
     };
     let package = files.package.clone().or(named);
@@ -57,13 +49,18 @@ pub(super) fn command(options: &WrapOptions) -> Vec<String> {
     words.map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// Names a server that is not recognised after what runs: its script or module, or else its program.
-fn unknown(argv: &[String]) -> (ServerId, String) {
+/// Names a server that is not recognised after what runs: its script or module, the package that a launcher starts, or else
+/// its program.
+fn unknown(argv: &[String], package: Option<&Package>) -> (ServerId, String) {
     let program = || argv.first().cloned().unwrap_or_default();
     match LaunchRules::stage_of_named(argv) {
         Stage::Script { path } | Stage::Shell { script: Some(path) } => (id(&script_name(&path)), path),
         Stage::Module { name } => (id(&name), name),
         Stage::Program if LaunchRules::is_script(&program()) => (id(&script_name(&program())), program()),
+        Stage::Launcher | Stage::Container { .. } if package.is_some() => {
+            let program = program();
+            (package.map_or_else(|| id(&program), plain_id), program)
+        }
         Stage::Launcher
         | Stage::Shell { script: None }
         | Stage::Program
@@ -73,21 +70,6 @@ fn unknown(argv: &[String]) -> (ServerId, String) {
             (id(program.rsplit('/').next().unwrap_or_default()), program)
         }
     }
-}
-
-/// Returns `notes` for `/srv/notes.py` and for `/srv/notes/index.js`.
-fn script_name(path: &str) -> String {
-    let path = Path::new(path);
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let directory = path.parent().and_then(Path::file_name);
-    match directory {
-        Some(directory) if COMMON.contains(&stem.as_ref()) => directory.to_string_lossy().into_owned(),
-        _ => stem.into_owned(),
-    }
-}
-
-fn id(name: &str) -> ServerId {
-    ServerId::new(name).unwrap_or_else(|_| ServerId::new(NAMELESS).expect("a plain word is an id"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,188 @@
+//! The names by which a policy permits a server, whatever its client calls it.
+
+use std::path::Path;
+
+use mcpmon_detect::launch::LaunchRules;
+use mcpmon_model::{NameGlob, Package, PackageKind, PinKey, ServerId};
+use mcpmon_policy::{
+    Policy, ServerNames, Transport,
+    rules::{SpellingGlob, Spellings},
+};
+
+/// Name of a server whose command has no usable name.
+const NAMELESS: &str = "server";
+/// File names that many servers have: the name of the directory is used instead.
+const COMMON: [&str; 8] = [
+    "__main__", "app", "cli", "index", "main", "mcp", "server", "start",
+];
+
+/// The names of a server that its client cannot choose freely.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnNames {
+    /// The id of its declaration, or the one that follows from its program or address.
+    pub derived: ServerId,
+    /// The package of its program, if it is known.
+    pub package: Option<Package>,
+}
+
+impl OwnNames {
+    /// Returns the names of a server under a policy. The id is that of the declaration of the same package, of several the
+    /// one that its client uses; else it follows from the package. A server without a package has its id alone.
+    pub fn of(policy: &Policy, identity: &PinKey) -> Self {
+        let Some(package) = identity.package() else {
+            return Self {
+                derived: identity.server.clone(),
+                package: None,
+            };
+        };
+        let mut tied = policy
+            .servers
+            .iter()
+            .filter_map(|server| match &server.transport {
+                Transport::Stdio { command, args } => {
+                    let argv: Vec<&str> = std::iter::once(command).chain(args).map(String::as_str).collect();
+                    (LaunchRules::package(&argv, &[])? == package).then_some(&server.id)
+                }
+                Transport::Remote { .. } => None,
+            });
+        let own = tied.clone().find(|id| **id == identity.server);
+        let derived = own.or_else(|| tied.next()).cloned();
+        Self {
+            derived: derived.unwrap_or_else(|| id_of_package(&package)),
+            package: Some(package),
+        }
+    }
+
+    /// Returns the same names with the id that a start found: that of its declaration while there is one, or of its address.
+    #[must_use]
+    pub fn started_as(self, policy: &Policy, derived: Option<&ServerId>) -> Self {
+        let is_declared = |id: &&ServerId| policy.servers.iter().any(|server| server.id == **id);
+        match derived.filter(|derived| self.package.is_none() || is_declared(derived)) {
+            Some(derived) => Self {
+                derived: derived.clone(),
+                ..self
+            },
+            None => self,
+        }
+    }
+
+    /// Returns them together with the name that a client gives.
+    pub const fn with_given<'n>(&'n self, given: &'n ServerId) -> ServerNames<'n> {
+        ServerNames {
+            given,
+            derived: &self.derived,
+            package: self.package.as_ref(),
+        }
+    }
+
+    /// Returns whether a rule that permits something means this server.
+    pub fn are_meant(&self, glob: &SpellingGlob) -> bool {
+        let derived = Spellings::new(self.derived.as_str(), self.derived.as_str());
+        let is_package = |package: &Package| package.is_named_by(&NameGlob::new(glob.as_str()));
+        glob.names(&derived) || self.package.as_ref().is_some_and(is_package)
+    }
+}
+
+/// Returns the id that follows from a package.
+fn id_of_package(package: &Package) -> ServerId {
+    let name = package.name();
+    let argv: &[&str] = match package.kind() {
+        PackageKind::Npm => &["npx", name],
+        PackageKind::Pypi => &["uvx", name],
+        PackageKind::Oci => &["docker", "run", "-i", name],
+        PackageKind::Script => &["python3", name],
+        PackageKind::Program => &[name],
+    };
+    match LaunchRules::default().detect(argv) {
+        Some(launch) => launch.server,
+        None => plain_id(package),
+    }
+}
+
+/// Returns the id of a package that is not recognised as that of a server: its name without a scope, or the name of its
+/// script.
+pub fn plain_id(package: &Package) -> ServerId {
+    let name = package.name();
+    let last = || name.rsplit('/').next().unwrap_or(name).to_owned();
+    id(&match package.kind() {
+        PackageKind::Script => script_name(name),
+        PackageKind::Npm | PackageKind::Pypi | PackageKind::Oci | PackageKind::Program => last(),
+    })
+}
+
+/// Returns `notes` for `/srv/notes.py` and for `/srv/notes/index.js`.
+pub fn script_name(path: &str) -> String {
+    let path = Path::new(path);
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let directory = path.parent().and_then(Path::file_name);
+    match directory {
+        Some(directory) if COMMON.contains(&stem.as_ref()) => directory.to_string_lossy().into_owned(),
+        _ => stem.into_owned(),
+    }
+}
+
+/// Returns `name` as an id, or `server` if it cannot be one.
+pub fn id(name: &str) -> ServerId {
+    ServerId::new(name).unwrap_or_else(|_| ServerId::new(NAMELESS).expect("a plain word is an id"))
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_policy::Server;
+    use test_case::test_case;
+
+    use super::*;
+
+    fn declared(id: &str, line: &str) -> Server {
+        let mut words = line.split(' ').map(str::to_owned);
+        Server {
+            id: ServerId::new(id).expect("an id"),
+            transport: Transport::Stdio {
+                command: words.next().expect("a program"),
+                args: words.collect(),
+            },
+            env_allow: Vec::new(),
+            env_deny: Vec::new(),
+            processes: None,
+            sandbox: Default::default(),
+            egress: None,
+        }
+    }
+
+    #[test_case("npm:@modelcontextprotocol/server-memory" => "server-memory"; "of npm")]
+    #[test_case("npm:@playwright/mcp" => "playwright-mcp"; "with a scope, because the name says nothing")]
+    #[test_case("pypi:left-pad" => "left-pad"; "of Python, not recognised")]
+    #[test_case("oci:ghcr.io/a/notes" => "notes"; "an image")]
+    #[test_case("script:/srv/notes/index.js" => "notes"; "a script")]
+    #[test_case("program:tool" => "tool"; "a program")]
+    #[test_case("npm:@me/weather" => "forecast"; "declared")]
+    fn ids(package: &str) -> String {
+        let policy = Policy {
+            servers: vec![declared("forecast", "npx -y @me/weather@1 --x")],
+            ..Policy::default()
+        };
+        let identity = PinKey {
+            server: ServerId::new("given").expect("an id"),
+            name: package.to_owned(),
+            uid: 7,
+        };
+        OwnNames::of(&policy, &identity).derived.to_string()
+    }
+
+    #[test]
+    fn of_two_declarations_the_one_that_its_client_uses_counts() {
+        let policy = Policy {
+            servers: vec![declared("a", "npx x-mcp --a"), declared("b", "npx x-mcp --b")],
+            ..Policy::default()
+        };
+        let names = |server: &str| {
+            let identity = PinKey {
+                server: ServerId::new(server).expect("an id"),
+                name: "npm:x-mcp".to_owned(),
+                uid: 7,
+            };
+            OwnNames::of(&policy, &identity).derived.to_string()
+        };
+        assert_eq!((names("b"), names("c")), ("b".to_owned(), "a".to_owned()));
+    }
+}
