@@ -182,6 +182,9 @@ impl SessionHost {
         event
             .server_id
             .get_or_insert_with(|| self.member.identity.server.clone());
+        if event.server_id.as_ref() == Some(&self.member.identity.server) && event.package.is_none() {
+            event.package = self.member.identity.package();
+        }
         event
     }
 }

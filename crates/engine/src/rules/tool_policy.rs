@@ -53,11 +53,13 @@ impl ToolLists {
             }
             ToolPolicy::Allowlist(allowed) => match standing(scene, tool, allowed, seen) {
                 ListStanding::Allowed => None,
-                ListStanding::Unlisted => Some(refused(
-                    scene,
-                    "is not among the allowed ones (`mcp.allowed_tools`)",
-                    explaining(RULE),
-                )),
+                ListStanding::Unlisted => {
+                    let mut why = "is not among the allowed ones (`mcp.allowed_tools`)".to_owned();
+                    if Names::of(scene, tool).are_listed_as_given(allowed) {
+                        why.push_str(&only_given(scene));
+                    }
+                    Some(refused(scene, &why, explaining(RULE)))
+                }
                 ListStanding::Differs(listed) => {
                     let is = seen.map_or_else(|| "not known".to_owned(), |seen| seen.to_string());
                     let why =
@@ -176,6 +178,27 @@ impl<'a> Names<'a> {
         };
         is_served && entry.tool.is_meant(&self.tool, reading)
     }
+
+    /// Returns whether an entry would permit the tool if the name that a client gives its server permitted anything.
+    fn are_listed_as_given(&self, allowed: &[ToolEntry]) -> bool {
+        let reading = ConditionReading::Narrow;
+        allowed
+            .iter()
+            .any(|entry| entry.server.serves(&self.server, reading) && entry.tool.is_meant(&self.tool, reading))
+    }
+}
+
+/// Returns the explanation that only the name which a client gives is listed.
+fn only_given(scene: &RuleContext<'_>) -> String {
+    let own = scene.offers.own.as_ref();
+    let own = own.map_or_else(String::new, |own| match &own.package {
+        Some(package) => package.to_string(),
+        None => own.derived.to_string(),
+    });
+    format!(
+        "; only its client calls it `{}`: name `{own}`, or declare it in `mcp.servers`",
+        scene.server
+    )
 }
 
 fn refused(scene: &RuleContext<'_>, why: &str, remedy: String) -> Objection {

@@ -19,6 +19,7 @@ mod launchers;
 mod limits;
 mod locked;
 mod logs;
+mod packages;
 mod pipes;
 mod policy;
 mod privacy;
