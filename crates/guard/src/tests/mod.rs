@@ -304,7 +304,7 @@ fn a_list_goes_on_while_uses_fail_closed() {
 fn a_server_that_is_denied_may_not_run() {
     let mut policy = allowing();
     policy.server_policy = ServerPolicy::Allowlist(Vec::new());
-    let talk = Talk::new(policy);
+    let mut talk = Talk::new(policy);
     let mut outcome = JudgementOutcome::default();
     let server = talk.guard.conversation().identity.server.clone();
     let Verdict::Block(denial) = talk.guard.admit(NOW, &server, &mut outcome) else {
