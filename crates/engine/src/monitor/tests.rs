@@ -149,11 +149,11 @@ fn pins(content: &str) -> Pins {
     Pins::try_from(files(content)).expect("hashed")
 }
 
-/// Pins of a server whose package has its name.
+/// Pins of a server that is a program of its name.
 fn key(server: &str, uid: u32) -> PinKey {
     PinKey {
         server: id(server),
-        name: server.to_owned(),
+        name: format!("program:{server}"),
         uid,
     }
 }
@@ -186,9 +186,9 @@ fn effects(judgement: &Judgement) -> Vec<String> {
         KernelEffect::StorePins { added, ground } => {
             let key = &added.set.key;
             match ground {
-                AcceptanceGround::FirstUse => format!("pin {} {}", key.name, key.uid),
-                AcceptanceGround::NewLauncher => format!("launcher {} {}", key.name, key.uid),
-                AcceptanceGround::SystemUpgrade => format!("upgrade {} {}", key.name, key.uid),
+                AcceptanceGround::FirstUse => format!("pin {} {}", key.bare_name(), key.uid),
+                AcceptanceGround::NewLauncher => format!("launcher {} {}", key.bare_name(), key.uid),
+                AcceptanceGround::SystemUpgrade => format!("upgrade {} {}", key.bare_name(), key.uid),
             }
         }
         KernelEffect::Terminate { instance } => format!("terminate {}", instance.0),
@@ -1471,7 +1471,7 @@ fn interpreted(interpreter: &str, script: &str, writers: Writers) -> ServerFiles
     }
 }
 
-#[test_case("v1", Writers::Root => (vec!["mcp_server_started", "mcp_server_binary_mismatch"], vec!["upgrade mcp-server-x 0".to_owned(), "release 11".to_owned()]); "by root")]
+#[test_case("v1", Writers::Root => (vec!["mcp_server_started", "mcp_server_binary_mismatch"], vec!["upgrade /srv/mcp-server-x.js 0".to_owned(), "release 11".to_owned()]); "by root")]
 #[test_case("v2", Writers::Root => (vec!["mcp_server_started", "mcp_server_binary_mismatch", "mcp_server_binary_mismatch", "mcp_server_denied"], vec!["kill 2".to_owned(), "release 11".to_owned()]); "by root with another script")]
 #[test_case("v1", Writers::Others => (vec!["mcp_server_started", "mcp_server_binary_mismatch", "mcp_server_denied"], vec!["kill 2".to_owned(), "release 11".to_owned()]); "by others")]
 fn a_changed_interpreter(script: &str, writers: Writers) -> (Vec<&'static str>, Vec<String>) {
@@ -1615,7 +1615,10 @@ fn a_shell_with_a_child_does_not_serve_until_it_is_alone_again() {
     world.now += 1;
     assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), ["hash 10"]);
     world.exec_in(Some(FIRST), 12, 10, "jq .method");
-    assert_eq!(effects(&world.hashed(FIRST, "v1")), ["pin mcp-server-x 0"]);
+    assert_eq!(
+        effects(&world.hashed(FIRST, "v1")),
+        ["pin /srv/mcp-server-x.sh 0"]
+    );
     assert_eq!(
         kinds(&world.exit(FIRST, 10, 0)),
         ["mcp_server_exited"],

@@ -182,9 +182,9 @@ impl<'a> Names<'a> {
     /// Returns whether an entry would permit the tool if the name that a client gives its server permitted anything.
     fn are_listed_as_given(&self, allowed: &[ToolEntry]) -> bool {
         let reading = ConditionReading::Narrow;
-        allowed
-            .iter()
-            .any(|entry| entry.server.serves(&self.server, reading) && entry.tool.is_meant(&self.tool, reading))
+        allowed.iter().any(|entry| {
+            entry.server.serves(&self.server, reading) && entry.tool.is_meant(&self.tool, reading)
+        })
     }
 }
 

@@ -26,7 +26,6 @@ pub(in crate::cli) struct Options {
 
 const TABLE: Table = Table::new(&[
     Column::cut("SERVER", 16),
-    Column::cut("PACKAGE", 24),
     Column::whole("TYPE", 5),
     Column::whole("STATUS", 9),
     Column::whole("PIN", 10),
@@ -34,13 +33,12 @@ const TABLE: Table = Table::new(&[
     Column::whole("CPU-TIME", 8),
     Column::whole("ORPHANED", 8),
     Column::whole("LAST-SEEN (UTC)", 15),
-    Column::cut("COMMAND", 20),
+    Column::cut("PROGRAM", 20),
 ]);
 
 /// The table for servers of which one runs in a sandbox.
 const SANDBOX_TABLE: Table = Table::new(&[
     Column::cut("SERVER", 16),
-    Column::cut("PACKAGE", 24),
     Column::whole("TYPE", 5),
     Column::whole("STATUS", 9),
     Column::whole("PIN", 10),
@@ -49,7 +47,7 @@ const SANDBOX_TABLE: Table = Table::new(&[
     Column::whole("CPU-TIME", 8),
     Column::whole("ORPHANED", 8),
     Column::whole("LAST-SEEN (UTC)", 15),
-    Column::cut("COMMAND", 20),
+    Column::cut("PROGRAM", 20),
 ]);
 
 pub(in crate::cli) fn run(
@@ -119,7 +117,6 @@ fn row(server: &ServerSummary, running: &RunningServers, has_sandboxes: bool, no
     });
     let about = [
         server.server_id.clone(),
-        server.package.clone().unwrap_or_default(),
         server.server_type.map_or("", type_name).to_owned(),
         state(server),
         server.pin.map_or("", pin_name).to_owned(),
@@ -129,7 +126,11 @@ fn row(server: &ServerSummary, running: &RunningServers, has_sandboxes: bool, no
         used(&|usage| time::span(milliseconds(usage))),
         orphaned.map_or_else(String::new, |since| age(now, since)),
         server.last_seen.map_or_else(String::new, time::short),
-        server.command.clone().unwrap_or_default(),
+        server
+            .package
+            .clone()
+            .or_else(|| server.command.clone())
+            .unwrap_or_default(),
     ];
     Row::new(tone(server), about.into_iter().chain(sandbox).chain(uses))
 }
@@ -269,7 +270,7 @@ mod tests {
     #[test]
     fn servers_as_a_table() {
         insta::assert_snapshot!(shown(Form::Table, None), @"
-        SERVER   TYPE   STATUS     PIN       MEMORY  CPU-TIME  ORPHANED  LAST-SEEN (UTC)  COMMAND
+        SERVER   TYPE   STATUS     PIN       MEMORY  CPU-TIME  ORPHANED  LAST-SEEN (UTC)  PROGRAM
         files    stdio  running 2  match                                 11-20 12:01:00   npx -y @modelcont…
         old      stdio  stopped    match                                 11-20 12:00:05   npx -y @modelcont…
         swapped         denied     mismatch                              11-20 12:00:00

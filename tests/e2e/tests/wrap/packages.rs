@@ -11,7 +11,8 @@ use mcpmon_e2e::{
 };
 use test_case::test_case;
 
-const CALL: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"forecast","arguments":{}}}"#;
+const CALL: &str =
+    r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"forecast","arguments":{}}}"#;
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 
 /// Returns the answers to a list and a call of a server that its client calls `notes`.
@@ -32,7 +33,11 @@ fn served(policy: &str) -> Result<(Home, ToolServer, String)> {
     server.offer(&[("forecast", "Tells the weather of a town.")])?;
     let script = fs::canonicalize(&server.words()[1])?;
     let package = format!("script:{}", script.display());
-    home.configure(&policy.replace("{package}", &package).replace("{name}", &server.name))?;
+    home.configure(
+        &policy
+            .replace("{package}", &package)
+            .replace("{name}", &server.name),
+    )?;
     Ok((home, server, package))
 }
 
@@ -48,7 +53,10 @@ fn an_allowlist_permits(entry: &str) -> Result<bool> {
     let is_permitted = list.contains("\"forecast\"");
     assert_eq!(call.contains("\"result\""), is_permitted, "{call}");
     if !is_permitted {
-        assert!(list.contains(&format!("`notes` ({package}) may not be used")), "{list}");
+        assert!(
+            list.contains(&format!("`notes` ({package}) may not be used")),
+            "{list}"
+        );
         assert!(list.contains(&format!("to let `{package}` run")), "{list}");
     }
     Ok(is_permitted)
@@ -62,7 +70,10 @@ fn the_name_of_a_permitted_server_before_another_program_permits_nothing() -> Re
     let copy = home.path("other.py").display().to_string();
     fs::copy(&words[1], &copy)?;
     let [list, _] = answers(&home, &[&words[0], &copy])?;
-    assert!(list.contains("may not be used") && list.contains("other.py"), "{list}");
+    assert!(
+        list.contains("may not be used") && list.contains("other.py"),
+        "{list}"
+    );
     Ok(())
 }
 
@@ -78,7 +89,8 @@ fn a_list_of_tools_permits(server: &str) -> Result<bool> {
     let [_, call] = answers(&home, &[&words[0], &words[1]])?;
     let is_permitted = call.contains("\"result\"");
     if !is_permitted {
-        let told = format!("only its client calls it `notes`: name `{package}`, or declare it in `mcp.servers`");
+        let told =
+            format!("only its client calls it `notes`: name `{package}`, or declare it in `mcp.servers`");
         assert!(call.contains(&told), "{call}");
     }
     Ok(is_permitted)
@@ -115,7 +127,10 @@ fn events_and_listings_have_the_package_and_are_filtered_by_it() -> Result<()> {
     }
     let servers = program::run(["servers", "--json", "--server", &package, "--db", &store])?.objects()?;
     let shown = servers.first().context("a server")?;
-    assert_eq!((text(shown, "server_id"), text(shown, "package")), ("notes", package.as_str()));
+    assert_eq!(
+        (text(shown, "server_id"), text(shown, "package")),
+        ("notes", package.as_str())
+    );
     Ok(())
 }
 
