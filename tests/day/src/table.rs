@@ -1,0 +1,91 @@
+//! The table of results, and its forms as JSON and as a page.
+
+use std::fmt::Write as _;
+
+use comfy_table::{Table, presets};
+use serde_json::json;
+
+use crate::{
+    action::{Action, Config, Got},
+    suite::Row,
+};
+
+/// The longest text of a result in the table, in characters.
+const MAX_TEXT: usize = 400;
+
+/// Returns a table of results. A result that differs has its text below it.
+#[must_use]
+pub fn table(rows: &[Row]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["ACTION", "CONFIGURATION", "EXPECTED", "GOT", "SECONDS", ""]);
+    for row in rows {
+        let mark = match (&row.got, row.is_met(), row.action.known) {
+            (Got::Skipped(reason), ..) => reason.clone(),
+            (_, true, _) => String::new(),
+            (got, false, known) => {
+                let known = known.map(|reason| format!("KNOWN: {reason}\n")).unwrap_or_default();
+                let text: String = got.text().chars().take(MAX_TEXT).collect();
+                format!("DIFFERS {known}{text}")
+            }
+        };
+        table.add_row([
+            row.action.name.to_owned(),
+            row.config.name().to_owned(),
+            row.action.expected(row.config).to_string(),
+            row.got.to_string(),
+            format!("{:.1}", row.took.as_secs_f64()),
+            mark,
+        ]);
+    }
+    table.to_string()
+}
+
+/// Returns the counts of all results.
+#[must_use]
+pub fn summary(rows: &[Row]) -> String {
+    let count = |wanted: &dyn Fn(&&Row) -> bool| rows.iter().filter(wanted).count();
+    let is_known = |row: &Row| row.action.known.is_some();
+    format!(
+        "{} actions performed: {} as expected, {} skipped, {} false stops, {} known false stops, {} other differences",
+        rows.len(),
+        count(&|row| row.is_met() && !matches!(row.got, Got::Skipped(_))),
+        count(&|row| matches!(row.got, Got::Skipped(_))),
+        count(&|row| row.is_false_stop() && !is_known(row)),
+        count(&|row| row.is_false_stop() && is_known(row)),
+        count(&|row| !row.is_met() && !row.is_false_stop()),
+    )
+}
+
+/// Returns a result as one JSON object.
+#[must_use]
+pub fn json(row: &Row) -> String {
+    json!({
+        "action": row.action.name,
+        "does": row.action.does,
+        "config": row.config.name(),
+        "expected": row.action.expected(row.config).to_string(),
+        "got": row.got.to_string(),
+        "text": row.got.text(),
+        "as_expected": row.is_met(),
+        "known": row.action.known,
+        "seconds": row.took.as_secs_f64(),
+    })
+    .to_string()
+}
+
+/// Returns the rows of the page in the documentation: each action with its expected results.
+#[must_use]
+pub fn page(groups: &[(&str, &[Action])]) -> String {
+    let mut page = String::new();
+    for (group, actions) in groups {
+        let _cannot_fail = write!(page, "\n## {group}\n\n| action | without a daemon | with a daemon |\n|---|---|---|\n");
+        for action in *actions {
+            let [alone, with] = [Config::ALL[0], Config::ALL[2]].map(|config| action.expected(config));
+            let does = action.does;
+            let known = action.known.map(|reason| format!(" (today refused: {reason})")).unwrap_or_default();
+            let _cannot_fail = writeln!(page, "| {does}{known} | {alone} | {with} |");
+        }
+    }
+    page
+}
