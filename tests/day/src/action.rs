@@ -14,7 +14,7 @@ pub struct Action {
     /// The action, in words.
     pub does: &'static str,
     /// The steps. All but the last start must serve; the last start has the result.
-    pub steps: &'static [Step],
+    pub(crate) steps: &'static [Step],
     /// The result where the policy is enforced without a daemon.
     pub expect: Expect,
     /// The result where the policy is enforced with a daemon, if it differs.
@@ -72,7 +72,7 @@ impl Action {
 
 /// A step of an action. Commands are lines of a shell, with `NAME` and `MODULE` of the server's package.
 #[derive(Clone, Copy, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// The user runs commands. Exit status 77 skips the action; the last line of their output is the reason.
     Run(&'static str),
     /// A client starts the server by this command, uses it, and ends it.
@@ -195,10 +195,7 @@ impl Config {
     ];
 
     const fn new(has_daemon: bool, enforces: bool) -> Self {
-        Self {
-            has_daemon,
-            enforces,
-        }
+        Self { has_daemon, enforces }
     }
 
     /// Returns the name, for `--config`.

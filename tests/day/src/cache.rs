@@ -27,7 +27,11 @@ impl Cache {
     /// Returns an error if the registry does not come up, or if nothing was fetched and `CI=true` says that it must be.
     pub fn open() -> Result<Option<Self>> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/day-packages");
-        let Some(root) = root.canonicalize().ok().filter(|root| root.join("ready").exists()) else {
+        let Some(root) = root
+            .canonicalize()
+            .ok()
+            .filter(|root| root.join("ready").exists())
+        else {
             skip::for_lack("target/day-packages is not there: `cargo xtask day` fetches it")?;
             return Ok(None);
         };

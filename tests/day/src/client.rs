@@ -147,7 +147,9 @@ impl Session {
         let answer = self.ask("tools/list", &json!({}))?;
         let tools = answer["result"]["tools"].as_array();
         if !tools.is_some_and(|tools| tools.iter().any(|tool| tool["name"] == TOOL)) {
-            return Ok(Some(refusal(&answer).unwrap_or_else(|| format!("{TOOL} is not in {answer}"))));
+            return Ok(Some(
+                refusal(&answer).unwrap_or_else(|| format!("{TOOL} is not in {answer}")),
+            ));
         }
         self.call(TOOL)
     }

@@ -1,8 +1,7 @@
 //! The place of one action: the user's home with a server's package, and what mcpmon records.
 
 use std::{
-    fmt,
-    fs,
+    fmt, fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -25,15 +24,14 @@ const SKIPPED: i32 = 77;
 /// The longest wait for an event that is expected.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Commands of mcpmon that take the socket of a daemon. The actions leave it out, as a user does.
-const WITH_SOCKET: [&str; 7] = [
+const WITH_SOCKET: [&str; 4] = [
     "mcpmon wrap",
     "mcpmon run",
     "mcpmon hook claude-code",
-    "mcpmon pins trust",
-    "mcpmon pins reset",
-    "mcpmon proxy",
     "mcpmon shim install",
 ];
+/// Commands of mcpmon that ask a daemon if they get its socket, and use the store if they get none.
+const WITH_STORE: [&str; 2] = ["mcpmon pins trust", "mcpmon pins reset"];
 
 /// The machine lacks something that an action needs.
 #[derive(Debug)]
@@ -122,16 +120,31 @@ impl<'d> Day<'d> {
         self.site.map_or_else(|| self.path("no-daemon"), Site::socket)
     }
 
+    fn store(&self) -> PathBuf {
+        self.site
+            .map_or_else(|| self.path(".local/state/mcpmon/mcpmon.db"), Site::store)
+    }
+
     /// Completes a line that a user would type: the socket is that of this run's daemon, or of none.
     fn complete(&self, line: &str) -> String {
-        let socket = self.socket().display().to_string();
-        WITH_SOCKET.iter().fold(line.to_owned(), |line, command| {
-            line.replace(command, &format!("{command} --socket {socket}"))
+        let socket = format!("--socket {}", self.socket().display());
+        let store = match self.site {
+            Some(_) => socket.clone(),
+            None => format!("--db {}", self.store().display()),
+        };
+        let sockets = WITH_SOCKET.iter().map(|command| (command, &socket));
+        let stores = WITH_STORE.iter().map(|command| (command, &store));
+        sockets.chain(stores).fold(line.to_owned(), |line, (command, option)| {
+            line.replace(command, &format!("{command} {option}"))
         })
     }
 
     /// Returns a command in the home, with the variables that clients hand on and those of the actions.
-    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>, variables: &[(&str, String)]) -> Command {
+    pub(crate) fn command(
+        &self,
+        program: impl AsRef<std::ffi::OsStr>,
+        variables: &[(&str, String)],
+    ) -> Command {
         let paths = [self.path("bin"), self.cache.tools()].map(|path| path.display().to_string());
         let inherited = std::env::var("PATH").unwrap_or_default();
         let mut command = Command::new(program);
@@ -186,7 +199,10 @@ impl<'d> Day<'d> {
 
     /// Skips an action that needs root.
     pub(crate) fn needs_root(&self) -> Result<()> {
-        ensure!(nix::unistd::geteuid().is_root(), Skipped("it needs root".to_owned()));
+        ensure!(
+            nix::unistd::geteuid().is_root(),
+            Skipped("it needs root".to_owned())
+        );
         Ok(())
     }
 
@@ -209,7 +225,9 @@ impl<'d> Day<'d> {
                         variables.push(("WRAPPER", client.wrapper.to_string()));
                         match self.steps(steps, &variables)? {
                             Got::Passes => client.call("forecast"),
-                            got @ (Got::Alerts(_) | Got::Refused(_) | Got::Broken(_) | Got::Skipped(_)) => Ok(got),
+                            got @ (Got::Alerts(_) | Got::Refused(_) | Got::Broken(_) | Got::Skipped(_)) => {
+                                Ok(got)
+                            }
                         }
                     })?;
                 }
@@ -240,10 +258,7 @@ impl<'d> Day<'d> {
 
     /// Returns whether changed files of this action's server are recorded. Waits for the record if there must be one.
     fn reported(&self, is_expected: bool) -> Result<Got> {
-        let store = match self.site {
-            Some(site) => site.store(),
-            None => self.path(".local/state/mcpmon/mcpmon.db"),
-        };
+        let store = self.store();
         let deadline = Instant::now() + EVENT_TIMEOUT;
         loop {
             if let Some(text) = self.mismatch(&store)? {
@@ -262,9 +277,13 @@ impl<'d> Day<'d> {
         }
         let kind = "mcp_server_binary_mismatch";
         let store = store.display().to_string();
-        let events = ["events", "--json", "--limit", "10000", "--type", kind, "--db", &store];
+        let events = [
+            "events", "--json", "--limit", "10000", "--type", kind, "--db", &store,
+        ];
         let events = program::run(events)?.objects()?;
-        let mut own = events.iter().filter(|event| event.to_string().contains(&self.name));
+        let mut own = events
+            .iter()
+            .filter(|event| event.to_string().contains(&self.name));
         Ok(own.next().map(|event| text(event, "reason").to_owned()))
     }
 }

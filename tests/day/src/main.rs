@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
-use mcpmon_day::{Action, Cache, Config, all, json, page, run, serve, summary, table};
+use mcpmon_day::{Action, Cache, Config, Row, all, groups, json, page, run, serve, summary, table};
 
 #[derive(Debug, Parser)]
 #[command(about = "Performs honest actions of ordinary days before servers behind mcpmon")]
@@ -51,7 +51,7 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if options.page {
-        println!("{}", page(&mcpmon_day::groups()));
+        print!("{}", page(&groups()));
         return Ok(ExitCode::SUCCESS);
     }
     let is_meant =
@@ -65,7 +65,10 @@ fn main() -> Result<ExitCode> {
     }
     let mut configs = Config::ALL.to_vec();
     configs.retain(|config| options.config.as_deref().is_none_or(|name| name == config.name()));
-    ensure!(!configs.is_empty() && !actions.is_empty(), "no such action or configuration");
+    ensure!(
+        !configs.is_empty() && !actions.is_empty(),
+        "no such action or configuration"
+    );
     let Some(cache) = Cache::open()? else {
         return Ok(ExitCode::from(3));
     };
@@ -77,7 +80,7 @@ fn main() -> Result<ExitCode> {
         true => rows.iter().for_each(|row| println!("{}", json(row))),
         false => println!("{}\n{}", table(&rows), summary(&rows)),
     }
-    let is_explained = |row: &mcpmon_day::Row| row.is_met() || row.action.known.is_some();
+    let is_explained = |row: &Row| row.is_met() || row.action.known.is_some();
     Ok(match rows.iter().all(is_explained) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

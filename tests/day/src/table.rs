@@ -10,35 +10,34 @@ use crate::{
     suite::Row,
 };
 
-/// The longest text of a result in the table, in characters.
-const MAX_TEXT: usize = 400;
-
-/// Returns a table of results. A result that differs has its text below it.
+/// Returns a table of results, with the texts of those that differ below it.
 #[must_use]
 pub fn table(rows: &[Row]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["ACTION", "CONFIGURATION", "EXPECTED", "GOT", "SECONDS", ""]);
+    let mut texts = String::new();
     for row in rows {
-        let mark = match (&row.got, row.is_met(), row.action.known) {
-            (Got::Skipped(reason), ..) => reason.clone(),
-            (_, true, _) => String::new(),
-            (got, false, known) => {
-                let known = known.map(|reason| format!("KNOWN: {reason}\n")).unwrap_or_default();
-                let text: String = got.text().chars().take(MAX_TEXT).collect();
-                format!("DIFFERS {known}{text}")
-            }
+        let mark = match (row.is_met(), row.action.known) {
+            (true, _) => "",
+            (false, None) => "DIFFERS",
+            (false, Some(_)) => "KNOWN",
         };
+        if !mark.is_empty() || matches!(row.got, Got::Skipped(_)) {
+            let reason = row.action.known.unwrap_or_default();
+            let (name, config, text) = (row.action.name, row.config.name(), row.got.text());
+            let _cannot_fail = writeln!(texts, "{name}, {config}: {} {mark} {reason}\n    {text}", row.got);
+        }
         table.add_row([
             row.action.name.to_owned(),
             row.config.name().to_owned(),
             row.action.expected(row.config).to_string(),
             row.got.to_string(),
             format!("{:.1}", row.took.as_secs_f64()),
-            mark,
+            mark.to_owned(),
         ]);
     }
-    table.to_string()
+    format!("{table}\n\n{texts}")
 }
 
 /// Returns the counts of all results.
@@ -79,11 +78,17 @@ pub fn json(row: &Row) -> String {
 pub fn page(groups: &[(&str, &[Action])]) -> String {
     let mut page = String::new();
     for (group, actions) in groups {
-        let _cannot_fail = write!(page, "\n## {group}\n\n| action | without a daemon | with a daemon |\n|---|---|---|\n");
+        let _cannot_fail = write!(
+            page,
+            "\n## {group}\n\n| action | without a daemon | with a daemon |\n|---|---|---|\n"
+        );
         for action in *actions {
             let [alone, with] = [Config::ALL[0], Config::ALL[2]].map(|config| action.expected(config));
             let does = action.does;
-            let known = action.known.map(|reason| format!(" (today refused: {reason})")).unwrap_or_default();
+            let known = action
+                .known
+                .map(|reason| format!(" (today refused: {reason})"))
+                .unwrap_or_default();
             let _cannot_fail = writeln!(page, "| {does}{known} | {alone} | {with} |");
         }
     }

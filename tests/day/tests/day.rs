@@ -5,7 +5,7 @@
 use std::io::{self, Write as _};
 
 use anyhow::Result;
-use mcpmon_day::{Action, Cache, Config, Got, all, run, summary, table};
+use mcpmon_day::{Action, Cache, Config, Got, all, groups, page, run, summary, table};
 
 /// Performs the slice in a configuration. Every result must be the expected one.
 fn perform(config: Config) -> Result<()> {
@@ -45,4 +45,16 @@ fn the_suite_has_at_least_sixty_actions() {
     names.dedup();
     assert_eq!(names.len(), count, "two actions have one name");
     assert!(count >= 60, "{count}");
+}
+
+#[test]
+fn the_page_has_every_action() -> Result<()> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/working-day.md");
+    let text = std::fs::read_to_string(path)?;
+    let page = page(&groups());
+    assert!(
+        text.ends_with(&page),
+        "replace the tables of docs/working-day.md by the output of `cargo xtask day --page`:\n{page}"
+    );
+    Ok(())
 }

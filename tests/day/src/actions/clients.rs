@@ -34,7 +34,12 @@ pub(super) const ACTIONS: &[Action] = &[
         "Use the server under two names at once",
         &[
             VENV,
-            During(CONSOLE_LINE, &[Start("mcpmon wrap --server $NAME-second -- $HOME/.venv/bin/$NAME")]),
+            During(
+                CONSOLE_LINE,
+                &[Start(
+                    "mcpmon wrap --server $NAME-second -- $HOME/.venv/bin/$NAME",
+                )],
+            ),
             CONSOLE,
         ],
         Passes,
@@ -47,7 +52,9 @@ pub(super) const ACTIONS: &[Action] = &[
             VENV,
             CONSOLE,
             PUBLISH,
-            Run("mkdir two && cd two && python3 -m venv --without-pip .venv && pip --python .venv/bin/python install -q $NAME==1.1.0"),
+            Run(
+                "mkdir two && cd two && python3 -m venv --without-pip .venv && pip --python .venv/bin/python install -q $NAME==1.1.0",
+            ),
             Use(refused_once),
             Run("mcpmon pins trust --server $NAME"),
             SECOND,
@@ -59,7 +66,14 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "upgrade-while-in-use",
         "Install a package while the server is in use",
-        &[NPM, During("mcpmon wrap --server $NAME -- npx $NAME", &[Run("npm install -s semver")]), NPX],
+        &[
+            NPM,
+            During(
+                "mcpmon wrap --server $NAME -- npx $NAME",
+                &[Run("npm install -s semver")],
+            ),
+            NPX,
+        ],
         Passes,
     ),
     Action::new(
@@ -105,7 +119,10 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "denied-server",
         "Start a server that the policy denies",
-        &[SCRIPT, Start("mcpmon wrap --server $NAME-denied -- python3 app/weather.py")],
+        &[
+            SCRIPT,
+            Start("mcpmon wrap --server $NAME-denied -- python3 app/weather.py"),
+        ],
         Refused(&["may not run", "mcpmon explain "]),
     )
     .in_slice(),
@@ -124,14 +141,22 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "hook-allows",
         "Let an agent read a note, with a hook",
-        &[Use(|day| hook(day, "Read", &json!({"file_path": day.path("notes.txt")})))],
+        &[Use(|day| {
+            hook(day, "Read", &json!({"file_path": day.path("notes.txt")}))
+        })],
         Passes,
     )
     .in_slice(),
     Action::new(
         "hook-blocks",
         "Let an agent write `~/.bashrc`, with a hook",
-        &[Use(|day| hook(day, "Write", &json!({"file_path": day.path(".bashrc"), "content": "x"})))],
+        &[Use(|day| {
+            hook(
+                day,
+                "Write",
+                &json!({"file_path": day.path(".bashrc"), "content": "x"}),
+            )
+        })],
         Refused(&["~/.bashrc", "mcpmon explain "]),
     )
     .in_slice(),
@@ -184,15 +209,18 @@ fn proxied(day: &Day<'_>) -> Result<Got> {
         return Ok(Got::Refused(list.body.to_string()));
     }
     let called = notes_server::call(&url, "forecast")?;
-    Ok(match called.body["result"]["isError"] == true || called.status != 200 {
-        true => Got::Refused(called.text().to_owned()),
-        false => Got::Passes,
-    })
+    Ok(
+        match called.body["result"]["isError"] == true || called.status != 200 {
+            true => Got::Refused(called.text().to_owned()),
+            false => Got::Passes,
+        },
+    )
 }
 
 /// Asks mcpmon for a client's own tool, as the hook of Claude Code does.
 fn hook(day: &Day<'_>, tool: &str, input: &Value) -> Result<Got> {
-    let call = json!({"session_id": "s", "hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": input});
+    let call =
+        json!({"session_id": "s", "hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": input});
     let script = r#"printf '%s' "$CALL" | mcpmon hook claude-code 2>errors || { [ $? = 2 ] && cat errors; }"#;
     let errors = day.run(script, &[("CALL", call.to_string())])?;
     Ok(match errors.is_empty() {

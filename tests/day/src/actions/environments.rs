@@ -18,12 +18,10 @@ use crate::{
 const ACTIVE: Step = Start(
     "env VIRTUAL_ENV=$HOME/other PATH=$HOME/other/bin:$PATH mcpmon wrap --server $NAME -- python3 app/weather.py",
 );
-const NVM: Step = Start(
-    "env PATH=$HOME/.nvm/current/bin:$PATH mcpmon wrap --server $NAME -- node app/weather.js",
-);
-const PYENV: Step = Start(
-    "env PATH=$HOME/.pyenv/shims:$PATH mcpmon wrap --server $NAME -- python3 app/weather.py",
-);
+const NVM: Step =
+    Start("env PATH=$HOME/.nvm/current/bin:$PATH mcpmon wrap --server $NAME -- node app/weather.js");
+const PYENV: Step =
+    Start("env PATH=$HOME/.pyenv/shims:$PATH mcpmon wrap --server $NAME -- python3 app/weather.py");
 const REHASH: &str = r#"mkdir -p .pyenv/shims && printf '#!/bin/sh\nexec /usr/bin/python3 "$@"\n' >.pyenv/shims/new
     chmod +x .pyenv/shims/new && mv .pyenv/shims/new .pyenv/shims/python3"#;
 
@@ -31,7 +29,13 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "activate-another-environment",
         "Activate another environment before a script is started",
-        &[SCRIPT, PYTHON, Run("python3 -m venv --without-pip other"), ACTIVE, PYTHON],
+        &[
+            SCRIPT,
+            PYTHON,
+            Run("python3 -m venv --without-pip other"),
+            ACTIVE,
+            PYTHON,
+        ],
         Passes,
     )
     .in_slice(),
@@ -62,7 +66,12 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "environment-renamed",
         "Rename the directory of the environment",
-        &[VENV, MODULE, Run("mv .venv env"), Start("mcpmon wrap --server $NAME -- env/bin/python -m $MODULE")],
+        &[
+            VENV,
+            MODULE,
+            Run("mv .venv env"),
+            Start("mcpmon wrap --server $NAME -- env/bin/python -m $MODULE"),
+        ],
         Passes,
     ),
     Action::new(
@@ -71,7 +80,9 @@ pub(super) const ACTIONS: &[Action] = &[
         &[
             VENV,
             MODULE,
-            Run("python3 -m venv --without-pip two && pip --python two/bin/python install -q $NAME==1.0.0 idna==3.19"),
+            Run(
+                "python3 -m venv --without-pip two && pip --python two/bin/python install -q $NAME==1.0.0 idna==3.19",
+            ),
             Start("mcpmon wrap --server $NAME -- two/bin/python -m $MODULE"),
             MODULE,
         ],
@@ -83,12 +94,14 @@ pub(super) const ACTIONS: &[Action] = &[
         &[
             VENV,
             MODULE,
-            Run(r#"for python in /usr/bin/python3.1? /usr/local/bin/python3.1? $(dirname "$(command -v pyenv || echo /none/none)")/../versions/3.1*/bin/python3; do
+            Run(
+                r#"for python in /usr/bin/python3.1? /usr/local/bin/python3.1? $(dirname "$(command -v pyenv || echo /none/none)")/../versions/3.1*/bin/python3; do
                 if [ -x "$python" ] && ! [ "$python" -ef /usr/bin/python3 ] && "$python" -m venv --without-pip new 2>/dev/null; then
                     rm -r .venv && mv new .venv && exec pip --python .venv/bin/python install -q $NAME==1.0.0 idna==3.19
                 fi
             done
-            echo 'no other Python is installed'; exit 77"#),
+            echo 'no other Python is installed'; exit 77"#,
+            ),
             MODULE,
         ],
         Alerts,
@@ -123,7 +136,9 @@ pub(super) const ACTIONS: &[Action] = &[
         "Switch the link of a version manager to another directory with the same Node",
         &[
             WORK_TREE,
-            Run("for v in v1 v2; do mkdir -p .nvm/$v/bin && ln -s /usr/bin/node .nvm/$v/bin/node; done; ln -s v1 .nvm/current"),
+            Run(
+                "for v in v1 v2; do mkdir -p .nvm/$v/bin && ln -s /usr/bin/node .nvm/$v/bin/node; done; ln -s v1 .nvm/current",
+            ),
             NVM,
             Run("ln -sfn v2 .nvm/current"),
             NVM,
@@ -198,7 +213,9 @@ pub(super) const ACTIONS: &[Action] = &[
         &[
             SCRIPT,
             PYTHON,
-            Start("env TZ=Asia/Kolkata LANG=de_DE.UTF-8 mcpmon wrap --server $NAME -- python3 app/weather.py"),
+            Start(
+                "env TZ=Asia/Kolkata LANG=de_DE.UTF-8 mcpmon wrap --server $NAME -- python3 app/weather.py",
+            ),
         ],
         Passes,
     ),
@@ -211,7 +228,8 @@ fn system_upgrade(day: &Day<'_>) -> Result<Got> {
     let system = Builder::new().prefix("mcpmon-day-").tempdir_in("/opt")?;
     let variables = [("SYSTEM", system.path().display().to_string())];
     let start = Start("mcpmon wrap --server $NAME -- $SYSTEM/python3 app/weather.py");
-    let upgrade = Run("cp $SYSTEM/python3 $SYSTEM/new && echo >>$SYSTEM/new && mv $SYSTEM/new $SYSTEM/python3");
+    let upgrade =
+        Run("cp $SYSTEM/python3 $SYSTEM/new && echo >>$SYSTEM/new && mv $SYSTEM/new $SYSTEM/python3");
     let steps = [Run("cp /usr/bin/python3 $SYSTEM/python3"), start, upgrade, start];
     day.steps(&steps, &variables)
 }

@@ -22,13 +22,25 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "npm-unrelated-upgrade",
         "Upgrade an unrelated package",
-        &[NPM, Run("npm install -s semver@7.8.5"), NPX, Run("npm install -s semver@7.8.6"), NPX],
+        &[
+            NPM,
+            Run("npm install -s semver@7.8.5"),
+            NPX,
+            Run("npm install -s semver@7.8.6"),
+            NPX,
+        ],
         Passes,
     ),
     Action::new(
         "npm-unrelated-remove",
         "Remove an unrelated package",
-        &[NPM, Run("npm install -s semver"), NPX, Run("npm uninstall -s semver"), NPX],
+        &[
+            NPM,
+            Run("npm install -s semver"),
+            NPX,
+            Run("npm uninstall -s semver"),
+            NPX,
+        ],
         Passes,
     ),
     Action::new(
@@ -54,7 +66,13 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "npm-server-and-back",
         "Upgrade the server, and go back before it is started",
-        &[NPM, NPX, PUBLISH, Run("npm install -s $NAME@1.1.0 && npm install -s $NAME@1.0.0"), NPX],
+        &[
+            NPM,
+            NPX,
+            PUBLISH,
+            Run("npm install -s $NAME@1.1.0 && npm install -s $NAME@1.0.0"),
+            NPX,
+        ],
         Passes,
     ),
     Action::new(
@@ -114,7 +132,12 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "npm-patched-by-hand",
         "Patch an installed package by hand",
-        &[NPM, NPX, Run("echo '// patched' >>node_modules/$NAME/index.js"), NPX],
+        &[
+            NPM,
+            NPX,
+            Run("echo '// patched' >>node_modules/$NAME/index.js"),
+            NPX,
+        ],
         Refused(&["index.js", "mcpmon "]),
     ),
 ];

@@ -13,7 +13,12 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "pip-unrelated-install",
         "Install an unrelated package",
-        &[VENV, CONSOLE, Run("pip --python .venv/bin/python install -q iniconfig"), CONSOLE],
+        &[
+            VENV,
+            CONSOLE,
+            Run("pip --python .venv/bin/python install -q iniconfig"),
+            CONSOLE,
+        ],
         Passes,
     )
     .in_slice(),
@@ -55,7 +60,12 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "pip-dependency-upgrade",
         "Upgrade a dependency of the server",
-        &[VENV, CONSOLE, Run("pip --python .venv/bin/python install -q -U idna"), CONSOLE],
+        &[
+            VENV,
+            CONSOLE,
+            Run("pip --python .venv/bin/python install -q -U idna"),
+            CONSOLE,
+        ],
         Alerts,
     )
     .in_slice(),
@@ -111,8 +121,13 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "pip-server-remove",
         "Remove the server, and leave it in the client's configuration",
-        &[VENV, CONSOLE, Run("pip --python .venv/bin/python uninstall -q -y $NAME"), CONSOLE],
-        Answered(&["cannot start", "No such file"]),
+        &[
+            VENV,
+            CONSOLE,
+            Run("pip --python .venv/bin/python uninstall -q -y $NAME"),
+            CONSOLE,
+        ],
+        Answered(&["could not be started", "No such file"]),
     ),
     Action::new(
         "pip-patched-by-hand",
@@ -132,7 +147,9 @@ pub(super) const ACTIONS: &[Action] = &[
         &[
             VENV,
             CONSOLE,
-            Run("find .venv -name __pycache__ -prune -exec rm -r '{}' + && .venv/bin/python -m compileall -q .venv/lib"),
+            Run(
+                "find .venv -name __pycache__ -prune -exec rm -r '{}' + && .venv/bin/python -m compileall -q .venv/lib",
+            ),
             CONSOLE,
         ],
         Passes,

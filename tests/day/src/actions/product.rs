@@ -44,14 +44,26 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "mcpmon-moved",
         "Move mcpmon to another directory",
-        &[SCRIPT, INSTALL, PYTHON, Run("mkdir -p .local/bin && mv bin/mcpmon .local/bin/"),
-          Start("env PATH=$HOME/.local/bin:$PATH mcpmon wrap --server $NAME -- python3 app/weather.py")],
+        &[
+            SCRIPT,
+            INSTALL,
+            PYTHON,
+            Run("mkdir -p .local/bin && mv bin/mcpmon .local/bin/"),
+            Start("env PATH=$HOME/.local/bin:$PATH mcpmon wrap --server $NAME -- python3 app/weather.py"),
+        ],
         Passes,
     ),
     Action::new(
         "shims-anew",
         "Install the shims again",
-        &[NPM, SHIMS, SHIMMED, Run("mcpmon shim remove --dir $HOME/shims"), SHIMS, SHIMMED],
+        &[
+            NPM,
+            SHIMS,
+            SHIMMED,
+            Run("mcpmon shim remove --dir $HOME/shims"),
+            SHIMS,
+            SHIMMED,
+        ],
         Passes,
     )
     .in_slice(),
@@ -110,9 +122,12 @@ pub(super) const ACTIONS: &[Action] = &[
         &[
             WORK_TREE,
             NODE,
-            During("mcpmon wrap --server $NAME -- node app/weather.js", &[Run(
-                "mkdir -p .config/mcpmon && printf 'version: 1\nmcp: {blocked_tools: [forbidden, other]}\n' >.config/mcpmon/mcpmon.yaml",
-            )]),
+            During(
+                "mcpmon wrap --server $NAME -- node app/weather.js",
+                &[Run(
+                    "mkdir -p .config/mcpmon && printf 'version: 1\nmcp: {blocked_tools: [forbidden, other]}\n' >.config/mcpmon/mcpmon.yaml",
+                )],
+            ),
             NODE,
         ],
         Passes,
@@ -137,7 +152,12 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "sandboxed",
         "Start the server in a sandbox, after it ran without one",
-        &[SCRIPT, PYTHON, Start("mcpmon wrap --server $NAME --sandbox -- python3 app/weather.py"), PYTHON],
+        &[
+            SCRIPT,
+            PYTHON,
+            Start("mcpmon wrap --server $NAME --sandbox -- python3 app/weather.py"),
+            PYTHON,
+        ],
         Passes,
     ),
 ];

@@ -13,7 +13,7 @@ const UVX: Step = Start("mcpmon wrap --server $NAME -- uvx -q $NAME@latest");
 /// A project of uv with a server in it.
 const PROJECT: Step = Run(
     r#"mkdir app && { echo 'import idna'; cat $SERVER_PY; } >app/weather.py
-    printf '[project]\nname = "weather"\nversion = "1.0.0"\nrequires-python = ">=3.9"\ndependencies = ["idna"]\n' >app/pyproject.toml
+    printf '[project]\nname = "weather"\nversion = "1.0.0"\nrequires-python = ">=3.10"\ndependencies = ["idna"]\n' >app/pyproject.toml
     uv sync -q --project app"#,
 );
 const UV_RUN: Step = Start("mcpmon wrap --server $NAME -- uv run -q --project app app/weather.py");
@@ -30,7 +30,13 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "uv-unrelated-remove",
         "Remove an unrelated package",
-        &[UV, Run("uv pip install -q packaging"), MODULE, Run("uv pip uninstall -q packaging"), MODULE],
+        &[
+            UV,
+            Run("uv pip install -q packaging"),
+            MODULE,
+            Run("uv pip uninstall -q packaging"),
+            MODULE,
+        ],
         Passes,
     ),
     Action::new(
@@ -50,20 +56,37 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "uv-server-upgrade-accepted",
         "Upgrade the server, and accept it with `mcpmon pins trust`",
-        &[UV, CONSOLE, PUBLISH, Run("uv pip install -q $NAME==1.1.0"), TRUST, CONSOLE],
+        &[
+            UV,
+            CONSOLE,
+            PUBLISH,
+            Run("uv pip install -q $NAME==1.1.0"),
+            TRUST,
+            CONSOLE,
+        ],
         Passes,
     ),
     Action::new(
         "uv-after-pip",
         "Reinstall with uv what pip installed",
-        &[VENV, MODULE, Run("uv pip install -q --reinstall $NAME==1.0.0 idna==3.19"), MODULE],
+        &[
+            VENV,
+            MODULE,
+            Run("uv pip install -q --reinstall $NAME==1.0.0 idna==3.19"),
+            MODULE,
+        ],
         Passes,
     )
     .in_slice(),
     Action::new(
         "uv-environment-anew",
         "Make the environment again",
-        &[UV, CONSOLE, Run("rm -r .venv; uv venv -q .venv && uv pip install -q $NAME==1.0.0 idna==3.19"), CONSOLE],
+        &[
+            UV,
+            CONSOLE,
+            Run("rm -r .venv; uv venv -q .venv && uv pip install -q $NAME==1.0.0 idna==3.19"),
+            CONSOLE,
+        ],
         Passes,
     ),
     Action::new(
