@@ -13,7 +13,7 @@ pub struct Action {
     pub name: &'static str,
     /// The action, in words.
     pub does: &'static str,
-    /// The steps. All but the last start must serve; the last start has the result.
+    /// The steps. All starts but the last must serve; the last step has the result.
     pub(crate) steps: &'static [Step],
     /// The result where the policy is enforced without a daemon.
     pub expect: Expect,
@@ -64,7 +64,7 @@ impl Action {
             .filter(|_| config.has_daemon)
             .unwrap_or(self.expect);
         match enforced {
-            Expect::Refused(_) if !config.enforces => Expect::Observed,
+            Expect::Refused(_) if !config.enforces => Expect::Serves,
             expect => expect,
         }
     }
@@ -77,6 +77,8 @@ pub(crate) enum Step {
     Run(&'static str),
     /// A client starts the server by this command, uses it, and ends it.
     Start(&'static str),
+    /// As `Start`, whether or not the server serves.
+    Try(&'static str),
     /// As `Start`, and the client calls this tool as well.
     Call(&'static str, &'static str),
     /// A client starts the server, and uses it again after these steps. `CLIENT` is the process of the client, and
@@ -95,8 +97,8 @@ pub enum Expect {
     Alerts,
     /// The policy refuses it: the client's answers contain these words.
     Refused(&'static [&'static str]),
-    /// The policy would refuse it, and observes: the server serves.
-    Observed,
+    /// The server serves, whether or not changed files are reported.
+    Serves,
     /// The server cannot serve in any mode: the client's answers contain these words.
     Answered(&'static [&'static str]),
 }
@@ -107,13 +109,13 @@ impl Expect {
     pub fn is_met_by(self, got: &Got) -> bool {
         match (self, got) {
             (_, Got::Skipped(_))
-            | (Self::Passes | Self::Observed, Got::Passes)
-            | (Self::Alerts | Self::Observed, Got::Alerts(_)) => true,
+            | (Self::Passes | Self::Serves, Got::Passes)
+            | (Self::Alerts | Self::Serves, Got::Alerts(_)) => true,
             (Self::Refused(words) | Self::Answered(words), Got::Refused(text)) => {
                 words.iter().all(|word| text.contains(word))
             }
             (
-                Self::Passes | Self::Alerts | Self::Refused(_) | Self::Observed | Self::Answered(_),
+                Self::Passes | Self::Alerts | Self::Refused(_) | Self::Serves | Self::Answered(_),
                 Got::Passes | Got::Alerts(_) | Got::Refused(_) | Got::Broken(_),
             ) => false,
         }
@@ -122,7 +124,7 @@ impl Expect {
     /// Returns whether the server has to serve.
     #[must_use]
     pub const fn serves(self) -> bool {
-        matches!(self, Self::Passes | Self::Alerts | Self::Observed)
+        matches!(self, Self::Passes | Self::Alerts | Self::Serves)
     }
 }
 
@@ -132,7 +134,7 @@ impl fmt::Display for Expect {
             Self::Passes => "passes",
             Self::Alerts => "alert",
             Self::Refused(_) => "refused",
-            Self::Observed => "observed",
+            Self::Serves => "serves",
             Self::Answered(_) => "answered",
         })
     }

@@ -6,15 +6,16 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Result, bail, ensure};
 use mcpmon_e2e::{json::text, program, servers, site::Site};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    action::{Action, Config, Got, Step},
+    action::{Action, Config, Expect, Got, Step},
     cache::{Cache, fixture},
     client::{self, Client},
 };
@@ -134,9 +135,11 @@ impl<'d> Day<'d> {
         };
         let sockets = WITH_SOCKET.iter().map(|command| (command, &socket));
         let stores = WITH_STORE.iter().map(|command| (command, &store));
-        sockets.chain(stores).fold(line.to_owned(), |line, (command, option)| {
-            line.replace(command, &format!("{command} {option}"))
-        })
+        sockets
+            .chain(stores)
+            .fold(line.to_owned(), |line, (command, option)| {
+                line.replace(command, &format!("{command} {option}"))
+            })
     }
 
     /// Returns a command in the home, with the variables that clients hand on and those of the actions.
@@ -187,11 +190,19 @@ impl<'d> Day<'d> {
 
     /// Performs an action, and returns its result.
     pub(crate) fn perform(&self, action: &Action) -> Got {
-        let got = self.steps(action.steps, &[]).and_then(|got| match got {
-            Got::Passes => self.reported(action.expected(self.config) == crate::Expect::Alerts),
-            Got::Alerts(_) | Got::Refused(_) | Got::Broken(_) | Got::Skipped(_) => Ok(got),
-        });
-        got.unwrap_or_else(|error| match error.downcast_ref::<Skipped>() {
+        let (before, last) = action.steps.split_at(action.steps.len().saturating_sub(1));
+        let perform = || {
+            let got = self.steps(before, &[])?;
+            if got != Got::Passes {
+                bail!("an earlier start did not pass: {got}: {}", got.text());
+            }
+            let since = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
+            match self.steps(last, &[])? {
+                Got::Passes => self.reported(since, action.expected(self.config) == Expect::Alerts),
+                got @ (Got::Alerts(_) | Got::Refused(_) | Got::Broken(_) | Got::Skipped(_)) => Ok(got),
+            }
+        };
+        perform().unwrap_or_else(|error| match error.downcast_ref::<Skipped>() {
             Some(Skipped(reason)) => Got::Skipped(reason.clone()),
             None => Got::Broken(format!("{error:#}")),
         })
@@ -216,6 +227,7 @@ impl<'d> Day<'d> {
             }
             match *step {
                 Step::Run(script) => drop(self.run(script, variables)?),
+                Step::Try(line) => drop(self.used(line, variables, |_| Ok(Got::Passes))?),
                 Step::Start(line) => last = self.used(line, variables, |_| Ok(Got::Passes))?,
                 Step::Call(line, tool) => last = self.used(line, variables, |client| client.call(tool))?,
                 Step::During(line, steps) => {
@@ -256,12 +268,13 @@ impl<'d> Day<'d> {
         Ok(got)
     }
 
-    /// Returns whether changed files of this action's server are recorded. Waits for the record if there must be one.
-    fn reported(&self, is_expected: bool) -> Result<Got> {
+    /// Returns whether changed files of this action's server are recorded since a time, in milliseconds. Waits for the
+    /// record if there must be one.
+    fn reported(&self, since: u128, is_expected: bool) -> Result<Got> {
         let store = self.store();
         let deadline = Instant::now() + EVENT_TIMEOUT;
         loop {
-            if let Some(text) = self.mismatch(&store)? {
+            if let Some(text) = self.mismatch(&store, since)? {
                 return Ok(Got::Alerts(text));
             }
             if !is_expected || Instant::now() > deadline {
@@ -271,7 +284,7 @@ impl<'d> Day<'d> {
         }
     }
 
-    fn mismatch(&self, store: &Path) -> Result<Option<String>> {
+    fn mismatch(&self, store: &Path, since: u128) -> Result<Option<String>> {
         if !store.exists() {
             return Ok(None);
         }

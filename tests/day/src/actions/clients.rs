@@ -7,13 +7,13 @@ use mcpmon_e2e::{
 };
 use serde_json::{Value, json};
 
-use super::{CONSOLE, CONSOLE_LINE, NPM, NPX, PUBLISH, PYTHON, PYTHON_LINE, SCRIPT, VENV};
+use super::{CONSOLE, NPM, NPX, NPX_LINE, PUBLISH, PYTHON, PYTHON_LINE, SCRIPT, TRUST, VENV};
 use crate::{
     action::{
         Action,
         Expect::{Passes, Refused},
         Got, Step,
-        Step::{Call, During, Run, Start, Use},
+        Step::{Call, During, Run, Start, Try, Use},
     },
     day::Day,
 };
@@ -25,7 +25,7 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "two-clients",
         "Use the server in two clients at once",
-        &[VENV, During(CONSOLE_LINE, &[CONSOLE])],
+        &[SCRIPT, During(PYTHON_LINE, &[PYTHON])],
         Passes,
     )
     .in_slice(),
@@ -33,14 +33,14 @@ pub(super) const ACTIONS: &[Action] = &[
         "two-names",
         "Use the server under two names at once",
         &[
-            VENV,
+            SCRIPT,
             During(
-                CONSOLE_LINE,
+                PYTHON_LINE,
                 &[Start(
-                    "mcpmon wrap --server $NAME-second -- $HOME/.venv/bin/$NAME",
+                    "mcpmon wrap --server $NAME-second -- python3 app/weather.py",
                 )],
             ),
-            CONSOLE,
+            PYTHON,
         ],
         Passes,
     )
@@ -55,8 +55,8 @@ pub(super) const ACTIONS: &[Action] = &[
             Run(
                 "mkdir two && cd two && python3 -m venv --without-pip .venv && pip --python .venv/bin/python install -q $NAME==1.1.0",
             ),
-            Use(refused_once),
-            Run("mcpmon pins trust --server $NAME"),
+            Try(SECOND_LINE),
+            TRUST,
             SECOND,
             CONSOLE,
             SECOND,
@@ -107,8 +107,7 @@ pub(super) const ACTIONS: &[Action] = &[
         "Call a tool that returns two megabytes",
         &[SCRIPT, Call(PYTHON_LINE, "large")],
         Passes,
-    )
-    .in_slice(),
+    ),
     Action::new(
         "blocked-tool",
         "Call a tool that the policy blocks",
@@ -145,8 +144,7 @@ pub(super) const ACTIONS: &[Action] = &[
             hook(day, "Read", &json!({"file_path": day.path("notes.txt")}))
         })],
         Passes,
-    )
-    .in_slice(),
+    ),
     Action::new(
         "hook-blocks",
         "Let an agent write `~/.bashrc`, with a hook",
@@ -162,13 +160,8 @@ pub(super) const ACTIONS: &[Action] = &[
     .in_slice(),
 ];
 
-const SECOND: Step = Start("mcpmon wrap --server $NAME -- $HOME/two/.venv/bin/$NAME");
-
-/// Starts the second version, which waits for its approval where the policy is enforced.
-fn refused_once(day: &Day<'_>) -> Result<Got> {
-    let _waits_for_approval = day.steps(&[SECOND], &[])?;
-    Ok(Got::Passes)
-}
+const SECOND: Step = Start(SECOND_LINE);
+const SECOND_LINE: &str = "mcpmon wrap --server $NAME -- $HOME/two/.venv/bin/$NAME";
 
 /// Starts the server in a client of a later version.
 fn newer(day: &Day<'_>) -> Result<Got> {

@@ -50,8 +50,7 @@ pub(super) const ACTIONS: &[Action] = &[
             ACTIVE,
         ],
         Passes,
-    )
-    .in_slice(),
+    ),
     Action::new(
         "environment-anew",
         "Make the environment again, with pip in it",
@@ -167,8 +166,7 @@ pub(super) const ACTIONS: &[Action] = &[
             CONSOLE,
         ],
         Passes,
-    )
-    .in_slice(),
+    ),
     Action::new(
         "module-and-console-script",
         "Start by the console script, and by `python -m`",

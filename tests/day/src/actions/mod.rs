@@ -23,14 +23,19 @@ const VENV: Step = Step::Run(
 /// Starts the server by its console script.
 const CONSOLE: Step = Step::Start(CONSOLE_LINE);
 const CONSOLE_LINE: &str = "mcpmon wrap --server $NAME -- $HOME/.venv/bin/$NAME";
+const TRY_CONSOLE: Step = Step::Try(CONSOLE_LINE);
 /// Starts the server by its module.
-const MODULE: Step = Step::Start("mcpmon wrap --server $NAME -- .venv/bin/python -m $MODULE");
+const MODULE: Step = Step::Start(MODULE_LINE);
+const TRY_MODULE: Step = Step::Try(MODULE_LINE);
+const MODULE_LINE: &str = "mcpmon wrap --server $NAME -- .venv/bin/python -m $MODULE";
 /// Installs the server in a project, by npm.
 const NPM: Step = Step::Run(
     r#"echo '{"name": "app", "private": true}' >package.json && npm install -s $NAME@1.0.0 ms@2.1.2"#,
 );
 /// Starts the server of the project by npx.
-const NPX: Step = Step::Start("mcpmon wrap --server $NAME -- npx $NAME");
+const NPX: Step = Step::Start(NPX_LINE);
+const TRY_NPX: Step = Step::Try(NPX_LINE);
+const NPX_LINE: &str = "mcpmon wrap --server $NAME -- npx $NAME";
 /// Writes a server of the user's own, in no work tree.
 const SCRIPT: Step = Step::Run("mkdir app && cp $SERVER_PY app/weather.py");
 /// Writes a server of the user's own, in a git work tree.
@@ -44,7 +49,7 @@ const PYTHON_LINE: &str = "mcpmon wrap --server $NAME -- python3 app/weather.py"
 const NODE: Step = Step::Start("mcpmon wrap --server $NAME -- node app/weather.js");
 /// Publishes the next version of the server.
 const PUBLISH: Step = Step::Use(publish);
-/// Accepts the changed files of the server.
+/// Accepts the changed files of the server, after it was tried.
 const TRUST: Step = Step::Run("mcpmon pins trust --server $NAME");
 /// The refusal of an update of the server's package.
 const UPDATED: &[&str] = &["1.0.0", "1.1.0", "mcpmon "];

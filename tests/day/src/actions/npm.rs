@@ -1,6 +1,6 @@
 //! Install, upgrade and remove packages by npm.
 
-use super::{NPM, NPX, PUBLISH, TRUST, UPDATED};
+use super::{NPM, NPX, PUBLISH, TRUST, TRY_NPX, UPDATED};
 use crate::action::{
     Action,
     Expect::{Alerts, Passes, Refused},
@@ -48,8 +48,7 @@ pub(super) const ACTIONS: &[Action] = &[
         "Upgrade a dependency of the server",
         &[NPM, NPX, Run("npm install -s ms@2.1.3"), NPX],
         Alerts,
-    )
-    .in_slice(),
+    ),
     Action::new(
         "npm-server-upgrade",
         "Upgrade the server",
@@ -60,7 +59,15 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "npm-server-upgrade-accepted",
         "Upgrade the server, and accept it with `mcpmon pins trust`",
-        &[NPM, NPX, PUBLISH, Run("npm install -s $NAME@1.1.0"), TRUST, NPX],
+        &[
+            NPM,
+            NPX,
+            PUBLISH,
+            Run("npm install -s $NAME@1.1.0"),
+            TRY_NPX,
+            TRUST,
+            NPX,
+        ],
         Passes,
     ),
     Action::new(
@@ -98,8 +105,7 @@ pub(super) const ACTIONS: &[Action] = &[
         "Start by `npx -y`, clear its cache, and start again",
         &[NPX_Y, Run("rm -r .npm"), NPX_Y],
         Passes,
-    )
-    .in_slice(),
+    ),
     Action::new(
         "npx-latest",
         "Start the latest version by `npx -y` after a release",

@@ -1,6 +1,6 @@
 //! Install, upgrade and remove packages by pip, in the environment of a server.
 
-use super::{CONSOLE, MODULE, PUBLISH, TRUST, UPDATED, VENV};
+use super::{CONSOLE, MODULE, PUBLISH, TRUST, TRY_MODULE, UPDATED, VENV};
 use crate::action::{
     Action,
     Expect::{Alerts, Answered, Passes, Refused},
@@ -86,15 +86,13 @@ pub(super) const ACTIONS: &[Action] = &[
         "Upgrade the server",
         &[VENV, CONSOLE, PUBLISH, Run(UPGRADE), CONSOLE],
         Refused(UPDATED),
-    )
-    .in_slice(),
+    ),
     Action::new(
         "pip-server-upgrade-accepted",
         "Upgrade the server, and accept it with `mcpmon pins trust`",
-        &[VENV, MODULE, PUBLISH, Run(UPGRADE), TRUST, MODULE],
+        &[VENV, MODULE, PUBLISH, Run(UPGRADE), TRY_MODULE, TRUST, MODULE],
         Passes,
-    )
-    .in_slice(),
+    ),
     Action::new(
         "pip-server-reinstall",
         "Reinstall the same version of the server",
@@ -139,8 +137,7 @@ pub(super) const ACTIONS: &[Action] = &[
             CONSOLE,
         ],
         Refused(&["server.py", "mcpmon "]),
-    )
-    .in_slice(),
+    ),
     Action::new(
         "pip-bytecode",
         "Remove and compile the bytecode of all packages",

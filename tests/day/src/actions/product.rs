@@ -1,6 +1,6 @@
 //! mcpmon itself: upgrades, shims, `run`, `setup`, its policy and its store.
 
-use super::{CONSOLE, NODE, NPM, NPX, PYTHON, PYTHON_LINE, SCRIPT, VENV, WORK_TREE};
+use super::{NODE, NPM, NPX, PYTHON, PYTHON_LINE, SCRIPT, WORK_TREE};
 use crate::action::{
     Action,
     Expect::{Passes, Refused},
@@ -31,7 +31,7 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "mcpmon-upgrade",
         "Upgrade mcpmon in its place",
-        &[VENV, INSTALL, CONSOLE, UPGRADE, CONSOLE],
+        &[SCRIPT, INSTALL, PYTHON, UPGRADE, PYTHON],
         Passes,
     )
     .in_slice(),

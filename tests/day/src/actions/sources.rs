@@ -3,7 +3,7 @@
 use super::{NODE, PYTHON, SCRIPT, WORK_TREE};
 use crate::action::{
     Action,
-    Expect::{Alerts, Passes, Refused},
+    Expect::{Alerts, Passes, Refused, Serves},
     Step,
     Step::{Run, Start},
 };
@@ -30,7 +30,7 @@ pub(super) const ACTIONS: &[Action] = &[
         "edit-and-commit",
         "Edit the server, commit it, and start it twice",
         &[WORK_TREE, PYTHON, EDIT, Run("git -C app commit -qam two"), PYTHON, PYTHON],
-        Alerts,
+        Serves,
     ),
     Action::new(
         "edit-outside-work-tree",

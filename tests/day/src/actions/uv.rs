@@ -1,6 +1,6 @@
 //! Install, upgrade and remove packages by uv.
 
-use super::{CONSOLE, MODULE, PUBLISH, TRUST, UPDATED, VENV};
+use super::{CONSOLE, MODULE, PUBLISH, TRUST, TRY_CONSOLE, UPDATED, VENV};
 use crate::action::{
     Action,
     Expect::{Alerts, Passes, Refused},
@@ -61,11 +61,13 @@ pub(super) const ACTIONS: &[Action] = &[
             CONSOLE,
             PUBLISH,
             Run("uv pip install -q $NAME==1.1.0"),
+            TRY_CONSOLE,
             TRUST,
             CONSOLE,
         ],
         Passes,
-    ),
+    )
+    .in_slice(),
     Action::new(
         "uv-after-pip",
         "Reinstall with uv what pip installed",
@@ -76,8 +78,7 @@ pub(super) const ACTIONS: &[Action] = &[
             MODULE,
         ],
         Passes,
-    )
-    .in_slice(),
+    ),
     Action::new(
         "uv-environment-anew",
         "Make the environment again",
