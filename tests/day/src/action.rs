@@ -63,10 +63,10 @@ impl Action {
             .with_daemon
             .filter(|_| config.has_daemon)
             .unwrap_or(self.expect);
-        match enforced {
-            Expect::Refused(_) if !config.enforces => Expect::Serves,
-            expect => expect,
+        if matches!(enforced, Expect::Refused(_)) && !config.enforces {
+            return Expect::Serves;
         }
+        enforced
     }
 }
 

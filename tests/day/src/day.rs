@@ -24,15 +24,12 @@ use crate::{
 const SKIPPED: i32 = 77;
 /// The longest wait for an event that is expected.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Commands of mcpmon that take the socket of a daemon. The actions leave it out, as a user does.
-const WITH_SOCKET: [&str; 4] = [
-    "mcpmon wrap",
-    "mcpmon run",
-    "mcpmon hook claude-code",
-    "mcpmon shim install",
-];
-/// Commands of mcpmon that ask a daemon if they get its socket, and use the store if they get none.
-const WITH_STORE: [&str; 2] = ["mcpmon pins trust", "mcpmon pins reset"];
+/// Commands of mcpmon that take the socket of a daemon and a store. The actions leave both out, as a user does.
+const SHARED: [&str; 3] = ["mcpmon wrap", "mcpmon run", "mcpmon shim install"];
+/// A command of mcpmon that also reads the host's policy, which is not in its usual place.
+const HOOK: &str = "mcpmon hook claude-code";
+/// Commands of mcpmon that ask a daemon if they get its socket, and use the store otherwise.
+const PINS: [&str; 2] = ["mcpmon pins trust", "mcpmon pins reset"];
 
 /// The machine lacks something that an action needs.
 #[derive(Debug)]
@@ -121,25 +118,30 @@ impl<'d> Day<'d> {
         self.site.map_or_else(|| self.path("no-daemon"), Site::socket)
     }
 
-    fn store(&self) -> PathBuf {
-        self.site
-            .map_or_else(|| self.path(".local/state/mcpmon/mcpmon.db"), Site::store)
+    /// Returns the store of wrappers without a daemon.
+    fn own_store(&self) -> PathBuf {
+        self.path(".local/state/mcpmon/mcpmon.db")
     }
 
-    /// Completes a line that a user would type: the socket is that of this run's daemon, or of none.
+    /// Completes a line that a user would type: the daemon is that of this run, or none. The store is in the home,
+    /// because root's is that of the host.
     fn complete(&self, line: &str) -> String {
         let socket = format!("--socket {}", self.socket().display());
-        let store = match self.site {
-            Some(_) => socket.clone(),
-            None => format!("--db {}", self.store().display()),
+        let store = format!("--db {}", self.own_store().display());
+        let pins = if self.site.is_some() { &socket } else { &store };
+        let both = format!("{socket} {store}");
+        let shared = SHARED.iter().map(|command| (*command, &both));
+        let pins = PINS.iter().map(|command| (*command, pins));
+        let hook = match self.site {
+            Some(site) => format!("{both} --config {}", site.policy().display()),
+            None => both.clone(),
         };
-        let sockets = WITH_SOCKET.iter().map(|command| (command, &socket));
-        let stores = WITH_STORE.iter().map(|command| (command, &store));
-        sockets
-            .chain(stores)
-            .fold(line.to_owned(), |line, (command, option)| {
-                line.replace(command, &format!("{command} {option}"))
-            })
+        let all = shared
+            .chain(pins)
+            .chain([("mcpmon setup", &store), (HOOK, &hook)]);
+        all.fold(line.to_owned(), |line, (command, options)| {
+            line.replace(command, &format!("{command} {options}"))
+        })
     }
 
     /// Returns a command in the home, with the variables that clients hand on and those of the actions.
@@ -271,7 +273,7 @@ impl<'d> Day<'d> {
     /// Returns whether changed files of this action's server are recorded since a time, in milliseconds. Waits for the
     /// record if there must be one.
     fn reported(&self, since: u128, is_expected: bool) -> Result<Got> {
-        let store = self.store();
+        let store = self.site.map_or_else(|| self.own_store(), Site::store);
         let deadline = Instant::now() + EVENT_TIMEOUT;
         loop {
             if let Some(text) = self.mismatch(&store, since)? {
@@ -294,9 +296,13 @@ impl<'d> Day<'d> {
             "events", "--json", "--limit", "10000", "--type", kind, "--db", &store,
         ];
         let events = program::run(events)?.objects()?;
-        let mut own = events
-            .iter()
-            .filter(|event| event.to_string().contains(&self.name));
+        // The id of an event begins with its time.
+        let time =
+            |event: &Value| u128::from_str_radix(text(event, "id").replace('-', "").get(..12)?, 16).ok();
+        let is_own = |event: &&Value| {
+            time(event).is_some_and(|time| time >= since) && event.to_string().contains(&self.name)
+        };
+        let mut own = events.iter().filter(is_own);
         Ok(own.next().map(|event| text(event, "reason").to_owned()))
     }
 }

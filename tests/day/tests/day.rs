@@ -1,5 +1,6 @@
 //! Performs the actions of the slice, where they are enforced: without a daemon, and with one.
 
+#![expect(clippy::disallowed_methods, reason = "tests of the system")]
 #![cfg(test)]
 
 use std::io::{self, Write as _};

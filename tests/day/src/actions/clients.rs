@@ -66,14 +66,7 @@ pub(super) const ACTIONS: &[Action] = &[
     Action::new(
         "upgrade-while-in-use",
         "Install a package while the server is in use",
-        &[
-            NPM,
-            During(
-                "mcpmon wrap --server $NAME -- npx $NAME",
-                &[Run("npm install -s semver")],
-            ),
-            NPX,
-        ],
+        &[NPM, During(NPX_LINE, &[Run("npm install -s semver")]), NPX],
         Passes,
     ),
     Action::new(
