@@ -26,6 +26,8 @@ const SKIPPED: i32 = 77;
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Commands of mcpmon that take the socket of a daemon and a store. The actions leave both out, as a user does.
 const SHARED: [&str; 3] = ["mcpmon wrap", "mcpmon run", "mcpmon shim install"];
+/// The store of a user, below the home.
+const STORE: &str = ".local/state/mcpmon/mcpmon.db";
 /// A command of mcpmon that also reads the host's policy, which is not in its usual place.
 const HOOK: &str = "mcpmon hook claude-code";
 /// Commands of mcpmon that ask a daemon if they get its socket, and use the store otherwise.
@@ -120,14 +122,14 @@ impl<'d> Day<'d> {
 
     /// Returns the store of wrappers without a daemon.
     fn own_store(&self) -> PathBuf {
-        self.path(".local/state/mcpmon/mcpmon.db")
+        self.path(STORE)
     }
 
     /// Completes a line that a user would type: the daemon is that of this run, or none. The store is in the home,
     /// because root's is that of the host.
     fn complete(&self, line: &str) -> String {
         let socket = format!("--socket {}", self.socket().display());
-        let store = format!("--db {}", self.own_store().display());
+        let store = format!("--db $HOME/{STORE}");
         let pins = if self.site.is_some() { &socket } else { &store };
         let both = format!("{socket} {store}");
         let shared = SHARED.iter().map(|command| (*command, &both));

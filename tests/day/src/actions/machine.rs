@@ -22,7 +22,7 @@ const ANOTHER_HOME: Step = Run(
     "chmod 755 .. . && install -D -m 755 $(readlink bin/mcpmon) bin-of-all/mcpmon && mkdir other && cp -r .config app other/ && chown -R 65534:65534 other",
 );
 const ANOTHER_USER: Step = Start(
-    "env -C $HOME/other HOME=$HOME/other PATH=$HOME/bin-of-all:$PATH setpriv --reuid=65534 --regid=65534 --clear-groups mcpmon wrap --server $NAME -- python3 app/weather.py",
+    "env -C $HOME/other HOME=$HOME/other PATH=$HOME/bin-of-all:$PATH setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'exec mcpmon wrap --server $NAME -- python3 app/weather.py'",
 );
 
 pub(super) const ACTIONS: &[Action] = &[
