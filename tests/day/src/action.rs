@@ -12,16 +12,16 @@ pub struct Action {
     /// The name, for `--only`.
     pub name: &'static str,
     /// The action, in words.
-    pub does: &'static str,
+    pub description: &'static str,
     /// The steps. All starts but the last must serve; the last step has the result.
     pub(crate) steps: &'static [Step],
     /// The result where the policy is enforced without a daemon.
-    pub expect: Expect,
+    pub expect: Expectation,
     /// The result where the policy is enforced with a daemon, if it differs.
-    pub with_daemon: Option<Expect>,
-    /// Whether CI runs the action.
+    pub with_daemon: Option<Expectation>,
+    /// True for an action that CI runs.
     pub is_in_slice: bool,
-    /// The reason for which the action has another result today.
+    /// The reason for which the action has another result today. It counts as a known false stop.
     pub known: Option<&'static str>,
 }
 
@@ -29,13 +29,13 @@ impl Action {
     /// Makes an action that is no part of the slice.
     pub(crate) const fn new(
         name: &'static str,
-        does: &'static str,
+        description: &'static str,
         steps: &'static [Step],
-        expect: Expect,
+        expect: Expectation,
     ) -> Self {
         Self {
             name,
-            does,
+            description,
             steps,
             expect,
             with_daemon: None,
@@ -51,20 +51,20 @@ impl Action {
     }
 
     /// Sets the result where a daemon enforces the policy.
-    pub(crate) const fn with_daemon(mut self, expect: Expect) -> Self {
+    pub(crate) const fn with_daemon(mut self, expect: Expectation) -> Self {
         self.with_daemon = Some(expect);
         self
     }
 
     /// Returns the expected result. Observing refuses nothing.
     #[must_use]
-    pub fn expected(&self, config: Config) -> Expect {
+    pub fn expected(&self, config: Config) -> Expectation {
         let enforced = self
             .with_daemon
             .filter(|_| config.has_daemon)
             .unwrap_or(self.expect);
-        if matches!(enforced, Expect::Refused(_)) && !config.enforces {
-            return Expect::Serves;
+        if matches!(enforced, Expectation::Refused(_)) && !config.enforces {
+            return Expectation::Serves;
         }
         enforced
     }
@@ -85,12 +85,12 @@ pub(crate) enum Step {
     /// `WRAPPER` that of mcpmon.
     During(&'static str, &'static [Self]),
     /// Another way to use a server.
-    Use(fn(&Day<'_>) -> Result<Got>),
+    Use(fn(&Day<'_>) -> Result<Outcome>),
 }
 
 /// An expected result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
+pub enum Expectation {
     /// The server serves, and no changed file is reported.
     Passes,
     /// The server serves, and the changed files are reported.
@@ -103,20 +103,20 @@ pub enum Expect {
     Answered(&'static [&'static str]),
 }
 
-impl Expect {
+impl Expectation {
     /// Returns whether a result is the expected one.
     #[must_use]
-    pub fn is_met_by(self, got: &Got) -> bool {
-        match (self, got) {
-            (_, Got::Skipped(_))
-            | (Self::Passes | Self::Serves, Got::Passes)
-            | (Self::Alerts | Self::Serves, Got::Alerts(_)) => true,
-            (Self::Refused(words) | Self::Answered(words), Got::Refused(text)) => {
+    pub fn matches(self, outcome: &Outcome) -> bool {
+        match (self, outcome) {
+            (_, Outcome::Skipped(_))
+            | (Self::Passes | Self::Serves, Outcome::Passes)
+            | (Self::Alerts | Self::Serves, Outcome::Alerts(_)) => true,
+            (Self::Refused(words) | Self::Answered(words), Outcome::Refused(text)) => {
                 words.iter().all(|word| text.contains(word))
             }
             (
                 Self::Passes | Self::Alerts | Self::Refused(_) | Self::Serves | Self::Answered(_),
-                Got::Passes | Got::Alerts(_) | Got::Refused(_) | Got::Broken(_),
+                Outcome::Passes | Outcome::Alerts(_) | Outcome::Refused(_) | Outcome::Broken(_),
             ) => false,
         }
     }
@@ -128,7 +128,7 @@ impl Expect {
     }
 }
 
-impl fmt::Display for Expect {
+impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Passes => "passes",
@@ -142,7 +142,7 @@ impl fmt::Display for Expect {
 
 /// The result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Got {
+pub enum Outcome {
     /// The server serves.
     Passes,
     /// The server serves, and an event reports changed files.
@@ -155,7 +155,7 @@ pub enum Got {
     Skipped(String),
 }
 
-impl Got {
+impl Outcome {
     /// Returns the text that belongs to the result.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -166,7 +166,7 @@ impl Got {
     }
 }
 
-impl fmt::Display for Got {
+impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Passes => "passes",
@@ -181,9 +181,9 @@ impl fmt::Display for Got {
 /// A configuration of mcpmon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Whether a daemon runs.
+    /// True if a daemon runs.
     pub has_daemon: bool,
-    /// Whether the policy is enforced.
+    /// True if the policy is enforced.
     pub enforces: bool,
 }
 
@@ -227,5 +227,39 @@ mcp:
   detection: {{server_patterns: ["mcp-server-e2e{run}x*", "mcp_server_e2e{run}x*"]}}
 "#
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusal_must_name_its_cause() {
+        let refused = Expectation::Refused(&["weather.py", "mcpmon explain"]);
+        let text = |text: &str| Outcome::Refused(text.to_owned());
+        assert!(refused.matches(&text("weather.py changed: mcpmon explain 1")));
+        assert!(!refused.matches(&text("weather.py changed")));
+        assert!(!refused.matches(&Outcome::Broken("weather.py: mcpmon explain 1".to_owned())));
+        assert!(!refused.matches(&Outcome::Passes));
+    }
+
+    #[test]
+    fn unexpected_alert_and_missing_alert_differ() {
+        let alerts = Outcome::Alerts(String::new());
+        assert!(!Expectation::Passes.matches(&alerts));
+        assert!(!Expectation::Alerts.matches(&Outcome::Passes));
+        assert!(Expectation::Serves.matches(&alerts) && Expectation::Serves.matches(&Outcome::Passes));
+    }
+
+    #[test]
+    fn observing_refuses_nothing() {
+        let action = Action::new("a", "A", &[], Expectation::Refused(&[])).with_daemon(Expectation::Passes);
+        let expected = Config::ALL.map(|config| action.expected(config));
+        let passes = Expectation::Passes;
+        assert_eq!(
+            expected,
+            [Expectation::Refused(&[]), Expectation::Serves, passes, passes]
+        );
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use mcpmon_e2e::wrapped::Wrapped;
 use serde_json::{Value, json};
 
-use crate::action::Got;
+use crate::action::Outcome;
 
 /// The tool that every server has.
 const TOOL: &str = "forecast";
@@ -31,7 +31,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// Starts a client by a prepared command, which it gets a shell line for. Returns the result of its first use.
-    pub(crate) fn start(command: &mut Command, line: &str) -> Result<(Self, Got)> {
+    pub(crate) fn start(command: &mut Command, line: &str) -> Result<(Self, Outcome)> {
         let mut child = command
             .args(["-c", &format!("exec {line}")])
             .stdin(Stdio::piped())
@@ -45,7 +45,7 @@ impl Client {
         };
         let first = client.read()?;
         client.wrapper = first["wrapper"].as_u64().context("a process")?;
-        Ok((client, got(&first)))
+        Ok((client, outcome(&first)))
     }
 
     /// Returns the client's process.
@@ -60,9 +60,9 @@ impl Client {
     }
 
     /// Calls a tool.
-    pub(crate) fn call(&mut self, tool: &str) -> Result<Got> {
+    pub(crate) fn call(&mut self, tool: &str) -> Result<Outcome> {
         writeln!(self.stdin.as_mut().context("a pipe")?, "{tool}")?;
-        Ok(got(&self.read()?))
+        Ok(outcome(&self.read()?))
     }
 
     /// Ends the client. Returns standard error of the server and the wrapper.
@@ -82,12 +82,12 @@ impl Drop for Client {
     }
 }
 
-fn got(report: &Value) -> Got {
+fn outcome(report: &Value) -> Outcome {
     let text = report["text"].as_str().unwrap_or_default().to_owned();
-    match report["got"].as_str() {
-        Some("passes") => Got::Passes,
-        Some("refused") => Got::Refused(text),
-        Some(_) | None => Got::Broken(text),
+    match report["outcome"].as_str() {
+        Some("passes") => Outcome::Passes,
+        Some("refused") => Outcome::Refused(text),
+        Some(_) | None => Outcome::Broken(text),
     }
 }
 
@@ -127,9 +127,9 @@ impl Session {
     /// Does one thing. Returns its report: `passes`, `refused` with the text of the answer, or `broken`.
     fn report(&mut self, work: impl FnOnce(&mut Self) -> Result<Option<String>>) -> Value {
         match work(self) {
-            Ok(None) => json!({"got": "passes"}),
-            Ok(Some(text)) => json!({"got": "refused", "text": text}),
-            Err(error) => json!({"got": "broken", "text": format!("{error:#}")}),
+            Ok(None) => json!({"outcome": "passes"}),
+            Ok(Some(text)) => json!({"outcome": "refused", "text": text}),
+            Err(error) => json!({"outcome": "broken", "text": format!("{error:#}")}),
         }
     }
 

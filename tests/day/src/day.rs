@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    action::{Action, Config, Expect, Got, Step},
+    action::{Action, Config, Expectation, Outcome, Step},
     cache::{Cache, fixture},
     client::{self, Client},
 };
@@ -185,7 +185,7 @@ impl<'d> Day<'d> {
     }
 
     /// Starts a client with a server.
-    pub(crate) fn start(&self, line: &str, variables: &[(&str, String)]) -> Result<(Client, Got)> {
+    pub(crate) fn start(&self, line: &str, variables: &[(&str, String)]) -> Result<(Client, Outcome)> {
         let mut client = self.command(program::beside("mcpmon-day"), variables);
         client.args([client::SUBCOMMAND, "sh"]);
         client.stderr(Stdio::inherit());
@@ -193,22 +193,25 @@ impl<'d> Day<'d> {
     }
 
     /// Performs an action, and returns its result.
-    pub(crate) fn perform(&self, action: &Action) -> Got {
+    pub(crate) fn perform(&self, action: &Action) -> Outcome {
         let (before, last) = action.steps.split_at(action.steps.len().saturating_sub(1));
         let perform = || {
-            let got = self.steps(before, &[])?;
-            if got != Got::Passes {
-                bail!("an earlier start did not pass: {got}: {}", got.text());
+            let outcome = self.steps(before, &[])?;
+            if outcome != Outcome::Passes {
+                bail!("an earlier start did not pass: {outcome}: {}", outcome.text());
             }
             let since = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
             match self.steps(last, &[])? {
-                Got::Passes => self.reported(since, action.expected(self.config) == Expect::Alerts),
-                got @ (Got::Alerts(_) | Got::Refused(_) | Got::Broken(_) | Got::Skipped(_)) => Ok(got),
+                Outcome::Passes => self.reported(since, action.expected(self.config) == Expectation::Alerts),
+                outcome @ (Outcome::Alerts(_)
+                | Outcome::Refused(_)
+                | Outcome::Broken(_)
+                | Outcome::Skipped(_)) => Ok(outcome),
             }
         };
         perform().unwrap_or_else(|error| match error.downcast_ref::<Skipped>() {
-            Some(Skipped(reason)) => Got::Skipped(reason.clone()),
-            None => Got::Broken(format!("{error:#}")),
+            Some(Skipped(reason)) => Outcome::Skipped(reason.clone()),
+            None => Outcome::Broken(format!("{error:#}")),
         })
     }
 
@@ -222,17 +225,17 @@ impl<'d> Day<'d> {
     }
 
     /// Performs steps, all of which but the last must pass.
-    pub(crate) fn steps(&self, steps: &[Step], variables: &[(&str, String)]) -> Result<Got> {
-        let mut last = Got::Passes;
+    pub(crate) fn steps(&self, steps: &[Step], variables: &[(&str, String)]) -> Result<Outcome> {
+        let mut last = Outcome::Passes;
         for step in steps {
-            if last != Got::Passes {
+            if last != Outcome::Passes {
                 let before = last.text();
                 bail!("an earlier start did not pass: {last}: {before}");
             }
             match *step {
                 Step::Run(script) => drop(self.run(script, variables)?),
-                Step::Try(line) => drop(self.used(line, variables, |_| Ok(Got::Passes))?),
-                Step::Start(line) => last = self.used(line, variables, |_| Ok(Got::Passes))?,
+                Step::Try(line) => drop(self.used(line, variables, |_| Ok(Outcome::Passes))?),
+                Step::Start(line) => last = self.used(line, variables, |_| Ok(Outcome::Passes))?,
                 Step::Call(line, tool) => last = self.used(line, variables, |client| client.call(tool))?,
                 Step::During(line, steps) => {
                     last = self.used(line, variables, |client| {
@@ -240,10 +243,11 @@ impl<'d> Day<'d> {
                         variables.push(("CLIENT", client.pid().to_string()));
                         variables.push(("WRAPPER", client.wrapper.to_string()));
                         match self.steps(steps, &variables)? {
-                            Got::Passes => client.call("forecast"),
-                            got @ (Got::Alerts(_) | Got::Refused(_) | Got::Broken(_) | Got::Skipped(_)) => {
-                                Ok(got)
-                            }
+                            Outcome::Passes => client.call("forecast"),
+                            outcome @ (Outcome::Alerts(_)
+                            | Outcome::Refused(_)
+                            | Outcome::Broken(_)
+                            | Outcome::Skipped(_)) => Ok(outcome),
                         }
                     })?;
                 }
@@ -258,31 +262,31 @@ impl<'d> Day<'d> {
         &self,
         line: &str,
         variables: &[(&str, String)],
-        again: impl FnOnce(&mut Client) -> Result<Got>,
-    ) -> Result<Got> {
-        let (mut client, mut got) = self.start(line, variables)?;
-        if got == Got::Passes {
-            got = again(&mut client)?;
+        again: impl FnOnce(&mut Client) -> Result<Outcome>,
+    ) -> Result<Outcome> {
+        let (mut client, mut outcome) = self.start(line, variables)?;
+        if outcome == Outcome::Passes {
+            outcome = again(&mut client)?;
         }
         let errors = client.close();
-        if let Got::Broken(text) = &got {
+        if let Outcome::Broken(text) = &outcome {
             let errors = errors.unwrap_or_default();
-            return Ok(Got::Broken(format!("{text}: {}", errors.trim())));
+            return Ok(Outcome::Broken(format!("{text}: {}", errors.trim())));
         }
-        Ok(got)
+        Ok(outcome)
     }
 
     /// Returns whether changed files of this action's server are recorded since a time, in milliseconds. Waits for the
     /// record if there must be one.
-    fn reported(&self, since: u128, is_expected: bool) -> Result<Got> {
+    fn reported(&self, since: u128, is_expected: bool) -> Result<Outcome> {
         let store = self.site.map_or_else(|| self.own_store(), Site::store);
         let deadline = Instant::now() + EVENT_TIMEOUT;
         loop {
             if let Some(text) = self.mismatch(&store, since)? {
-                return Ok(Got::Alerts(text));
+                return Ok(Outcome::Alerts(text));
             }
             if !is_expected || Instant::now() > deadline {
-                return Ok(Got::Passes);
+                return Ok(Outcome::Passes);
             }
             thread::sleep(Duration::from_millis(200));
         }

@@ -16,7 +16,7 @@ mod suite;
 mod table;
 
 pub use self::{
-    action::{Action, Config, Expect, Got},
+    action::{Action, Config, Expectation, Outcome},
     actions::{all, groups},
     cache::Cache,
     client::serve,

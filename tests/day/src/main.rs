@@ -59,7 +59,7 @@ fn main() -> Result<ExitCode> {
     let actions: Vec<Action> = all().filter(is_meant).collect();
     if options.list {
         for action in &actions {
-            println!("{}\t{}", action.name, action.does);
+            println!("{}\t{}", action.name, action.description);
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -80,7 +80,7 @@ fn main() -> Result<ExitCode> {
         true => rows.iter().for_each(|row| println!("{}", json(row))),
         false => println!("{}\n{}", table(&rows), summary(&rows)),
     }
-    let is_explained = |row: &Row| row.is_met() || row.action.known.is_some();
+    let is_explained = |row: &Row| row.is_as_expected() || row.action.known.is_some();
     Ok(match rows.iter().all(is_explained) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

@@ -12,7 +12,7 @@ use anyhow::Result;
 use mcpmon_e2e::{daemon::Daemon, host::Host, site::Site};
 
 use crate::{
-    action::{Action, Config, Got},
+    action::{Action, Config, Outcome},
     cache::Cache,
     day::Day,
 };
@@ -28,7 +28,7 @@ pub struct Row {
     /// The configuration.
     pub config: Config,
     /// The result.
-    pub got: Got,
+    pub outcome: Outcome,
     /// The duration.
     pub took: Duration,
 }
@@ -36,14 +36,14 @@ pub struct Row {
 impl Row {
     /// Returns whether the result is the expected one.
     #[must_use]
-    pub fn is_met(&self) -> bool {
-        self.action.expected(self.config).is_met_by(&self.got)
+    pub fn is_as_expected(&self) -> bool {
+        self.action.expected(self.config).matches(&self.outcome)
     }
 
     /// Returns whether mcpmon stopped honest work.
     #[must_use]
     pub fn is_false_stop(&self) -> bool {
-        let stopped = matches!(self.got, Got::Refused(_) | Got::Broken(_));
+        let stopped = matches!(self.outcome, Outcome::Refused(_) | Outcome::Broken(_));
         stopped && self.action.expected(self.config).serves()
     }
 }
@@ -74,11 +74,11 @@ fn perform(config: Config, actions: &[Action], cache: &Cache, site: Option<&Site
             scope.spawn(|| {
                 while let Some((number, action)) = next() {
                     let start = Instant::now();
-                    let got = Day::new(config, site, cache).map(|day| day.perform(&action));
+                    let outcome = Day::new(config, site, cache).map(|day| day.perform(&action));
                     let row = Row {
                         action,
                         config,
-                        got: got.unwrap_or_else(|error| Got::Broken(format!("{error:#}"))),
+                        outcome: outcome.unwrap_or_else(|error| Outcome::Broken(format!("{error:#}"))),
                         took: start.elapsed(),
                     };
                     rows.lock()

@@ -6,7 +6,7 @@ use comfy_table::{Table, presets};
 use serde_json::json;
 
 use crate::{
-    action::{Action, Config, Got},
+    action::{Action, Config, Outcome},
     suite::Row,
 };
 
@@ -18,21 +18,25 @@ pub fn table(rows: &[Row]) -> String {
     table.set_header(["ACTION", "CONFIGURATION", "EXPECTED", "GOT", "SECONDS", ""]);
     let mut texts = String::new();
     for row in rows {
-        let mark = match (row.is_met(), row.action.known) {
+        let mark = match (row.is_as_expected(), row.action.known) {
             (true, _) => "",
             (false, None) => "DIFFERS",
             (false, Some(_)) => "KNOWN",
         };
-        if !mark.is_empty() || matches!(row.got, Got::Skipped(_)) {
+        if !mark.is_empty() || matches!(row.outcome, Outcome::Skipped(_)) {
             let reason = row.action.known.unwrap_or_default();
-            let (name, config, text) = (row.action.name, row.config.name(), row.got.text());
-            let _cannot_fail = writeln!(texts, "{name}, {config}: {} {mark} {reason}\n    {text}", row.got);
+            let (name, config, text) = (row.action.name, row.config.name(), row.outcome.text());
+            let _cannot_fail = writeln!(
+                texts,
+                "{name}, {config}: {} {mark} {reason}\n    {text}",
+                row.outcome
+            );
         }
         table.add_row([
             row.action.name.to_owned(),
             row.config.name().to_owned(),
             row.action.expected(row.config).to_string(),
-            row.got.to_string(),
+            row.outcome.to_string(),
             format!("{:.1}", row.took.as_secs_f64()),
             mark.to_owned(),
         ]);
@@ -48,11 +52,11 @@ pub fn summary(rows: &[Row]) -> String {
     format!(
         "{} actions performed: {} as expected, {} skipped, {} false stops, {} known false stops, {} other differences",
         rows.len(),
-        count(&|row| row.is_met() && !matches!(row.got, Got::Skipped(_))),
-        count(&|row| matches!(row.got, Got::Skipped(_))),
+        count(&|row| row.is_as_expected() && !matches!(row.outcome, Outcome::Skipped(_))),
+        count(&|row| matches!(row.outcome, Outcome::Skipped(_))),
         count(&|row| row.is_false_stop() && !is_known(row)),
         count(&|row| row.is_false_stop() && is_known(row)),
-        count(&|row| !row.is_met() && !row.is_false_stop()),
+        count(&|row| !row.is_as_expected() && !row.is_false_stop()),
     )
 }
 
@@ -61,12 +65,12 @@ pub fn summary(rows: &[Row]) -> String {
 pub fn json(row: &Row) -> String {
     json!({
         "action": row.action.name,
-        "does": row.action.does,
+        "description": row.action.description,
         "config": row.config.name(),
         "expected": row.action.expected(row.config).to_string(),
-        "got": row.got.to_string(),
-        "text": row.got.text(),
-        "as_expected": row.is_met(),
+        "got": row.outcome.to_string(),
+        "text": row.outcome.text(),
+        "as_expected": row.is_as_expected(),
         "known": row.action.known,
         "seconds": row.took.as_secs_f64(),
     })
@@ -84,12 +88,12 @@ pub fn page(groups: &[(&str, &[Action])]) -> String {
         );
         for action in *actions {
             let [alone, with] = [Config::ALL[0], Config::ALL[2]].map(|config| action.expected(config));
-            let does = action.does;
+            let description = action.description;
             let known = action
                 .known
                 .map(|reason| format!(" (today refused: {reason})"))
                 .unwrap_or_default();
-            let _cannot_fail = writeln!(page, "| {does}{known} | {alone} | {with} |");
+            let _cannot_fail = writeln!(page, "| {description}{known} | {alone} | {with} |");
         }
     }
     page

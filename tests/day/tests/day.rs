@@ -6,7 +6,7 @@
 use std::io::{self, Write as _};
 
 use anyhow::Result;
-use mcpmon_day::{Action, Cache, Config, Got, all, groups, page, run, summary, table};
+use mcpmon_day::{Action, Cache, Config, Outcome, all, groups, page, run, summary, table};
 
 /// Performs the slice in a configuration. Every result must be the expected one.
 fn perform(config: Config) -> Result<()> {
@@ -18,12 +18,12 @@ fn perform(config: Config) -> Result<()> {
     let rows = run(config, &actions, &cache)?;
     writeln!(io::stderr().lock(), "{}", summary(&rows))?;
     for row in &rows {
-        if let Got::Skipped(missing) = &row.got {
+        if let Outcome::Skipped(missing) = &row.outcome {
             mcpmon_e2e::skip::for_lack(&format!("{}: {missing}", row.action.name))?;
         }
     }
     let mut against = rows;
-    against.retain(|row| !row.is_met() && row.action.known.is_none());
+    against.retain(|row| !row.is_as_expected() && row.action.known.is_none());
     assert!(against.is_empty(), "{}\n{}", table(&against), summary(&against));
     Ok(())
 }

@@ -11,8 +11,8 @@ use super::{CONSOLE, NPM, NPX, NPX_LINE, PUBLISH, PYTHON, PYTHON_LINE, SCRIPT, T
 use crate::{
     action::{
         Action,
-        Expect::{Passes, Refused},
-        Got, Step,
+        Expectation::{Passes, Refused},
+        Outcome, Step,
         Step::{Call, During, Run, Start, Try, Use},
     },
     day::Day,
@@ -157,60 +157,60 @@ const SECOND: Step = Start(SECOND_LINE);
 const SECOND_LINE: &str = "mcpmon wrap --server $NAME -- $HOME/two/.venv/bin/$NAME";
 
 /// Starts the server in a client of a later version.
-fn newer(day: &Day<'_>) -> Result<Got> {
+fn newer(day: &Day<'_>) -> Result<Outcome> {
     day.steps(&[PYTHON], &[(crate::client::VERSION, "2025-11-25".to_owned())])
 }
 
-fn killed(day: &Day<'_>) -> Result<Got> {
-    let (client, got) = day.start(PYTHON_LINE, &[])?;
+fn killed(day: &Day<'_>) -> Result<Outcome> {
+    let (client, outcome) = day.start(PYTHON_LINE, &[])?;
     drop(client);
-    Ok(got)
+    Ok(outcome)
 }
 
-fn crashed(day: &Day<'_>) -> Result<Got> {
-    let (mut client, got) = day.start(PYTHON_LINE, &[])?;
+fn crashed(day: &Day<'_>) -> Result<Outcome> {
+    let (mut client, outcome) = day.start(PYTHON_LINE, &[])?;
     let _ends_without_an_answer = client.call("crash")?;
-    Ok(got)
+    Ok(outcome)
 }
 
-fn remote(day: &Day<'_>) -> Result<Got> {
+fn remote(day: &Day<'_>) -> Result<Outcome> {
     let tools = json!([tool("forecast", FORECAST)]);
     for _ in 0..2 {
         let remote = Remote::start(&tools)?;
-        let got = day.steps(&[URL], &[("URL", remote.url())])?;
-        if got != Got::Passes {
-            return Ok(got);
+        let outcome = day.steps(&[URL], &[("URL", remote.url())])?;
+        if outcome != Outcome::Passes {
+            return Ok(outcome);
         }
     }
-    Ok(Got::Passes)
+    Ok(Outcome::Passes)
 }
 
-fn proxied(day: &Day<'_>) -> Result<Got> {
+fn proxied(day: &Day<'_>) -> Result<Outcome> {
     let remote = Remote::start(&json!([tool("forecast", FORECAST)]))?;
     let server = json!({"id": day.name, "url": remote.url()});
     let proxy = McpProxy::start(&day.config.policy(), &[server])?;
     let url = proxy.url(&day.name);
     let list = notes_server::list(&url)?;
     if list.tools() != ["forecast"] {
-        return Ok(Got::Refused(list.body.to_string()));
+        return Ok(Outcome::Refused(list.body.to_string()));
     }
     let called = notes_server::call(&url, "forecast")?;
     Ok(
         match called.body["result"]["isError"] == true || called.status != 200 {
-            true => Got::Refused(called.text().to_owned()),
-            false => Got::Passes,
+            true => Outcome::Refused(called.text().to_owned()),
+            false => Outcome::Passes,
         },
     )
 }
 
 /// Asks mcpmon for a client's own tool, as the hook of Claude Code does.
-fn hook(day: &Day<'_>, tool: &str, input: &Value) -> Result<Got> {
+fn hook(day: &Day<'_>, tool: &str, input: &Value) -> Result<Outcome> {
     let call =
         json!({"session_id": "s", "hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": input});
     let script = r#"printf '%s' "$CALL" | mcpmon hook claude-code 2>errors || { [ $? = 2 ] && cat errors; }"#;
     let errors = day.run(script, &[("CALL", call.to_string())])?;
     Ok(match errors.is_empty() {
-        true => Got::Passes,
-        false => Got::Refused(errors),
+        true => Outcome::Passes,
+        false => Outcome::Refused(errors),
     })
 }

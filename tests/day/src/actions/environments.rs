@@ -7,8 +7,8 @@ use super::{CONSOLE, MODULE, NODE, NPM, NPX, PYTHON, SCRIPT, VENV, WORK_TREE};
 use crate::{
     action::{
         Action,
-        Expect::{Alerts, Passes, Refused},
-        Got, Step,
+        Expectation::{Alerts, Passes, Refused},
+        Outcome, Step,
         Step::{Run, Start, Use},
     },
     day::Day,
@@ -220,7 +220,7 @@ pub(super) const ACTIONS: &[Action] = &[
 ];
 
 /// Replaces an interpreter that only root can change, as a distribution does.
-fn system_upgrade(day: &Day<'_>) -> Result<Got> {
+fn system_upgrade(day: &Day<'_>) -> Result<Outcome> {
     day.needs_root()?;
     // Everyone may write to the parents of temporary directories elsewhere.
     let system = Builder::new().prefix("mcpmon-day-").tempdir_in("/opt")?;

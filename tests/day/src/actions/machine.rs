@@ -9,8 +9,8 @@ use super::{PYTHON, PYTHON_LINE, SCRIPT};
 use crate::{
     action::{
         Action,
-        Expect::Passes,
-        Got, Step,
+        Expectation::Passes,
+        Outcome, Step,
         Step::{During, Run, Start, Use},
     },
     day::Day,
@@ -156,14 +156,18 @@ pub(super) const ACTIONS: &[Action] = &[
 ];
 
 /// Performs steps with the store on a small disk, changes the disk, and starts the server.
-fn on_disk(day: &Day<'_>, before: &[Step], change: impl FnOnce(&Disk) -> Result<()> + Send) -> Result<Got> {
+fn on_disk(
+    day: &Day<'_>,
+    before: &[Step],
+    change: impl FnOnce(&Disk) -> Result<()> + Send,
+) -> Result<Outcome> {
     day.needs_root()?;
     let directory = day.path(".local/state/mcpmon");
     fs::create_dir_all(&directory)?;
     disk::with(&directory, "16m", |disk| {
-        let got = day.steps(before, &[])?;
-        if got != Got::Passes {
-            return Ok(got);
+        let outcome = day.steps(before, &[])?;
+        if outcome != Outcome::Passes {
+            return Ok(outcome);
         }
         change(disk)?;
         day.steps(&[PYTHON], &[])

@@ -12,7 +12,7 @@ mod uv;
 use anyhow::Result;
 
 use crate::{
-    action::{Action, Got, Step},
+    action::{Action, Outcome, Step},
     day::Day,
 };
 
@@ -54,8 +54,8 @@ const TRUST: Step = Step::Run("mcpmon pins trust --server $NAME");
 /// The refusal of an update of the server's package.
 const UPDATED: &[&str] = &["1.0.0", "1.1.0", "mcpmon "];
 
-fn publish(day: &Day<'_>) -> Result<Got> {
-    day.publish("1.1.0").map(|()| Got::Passes)
+fn publish(day: &Day<'_>) -> Result<Outcome> {
+    day.publish("1.1.0").map(|()| Outcome::Passes)
 }
 
 /// Returns the groups of actions.

@@ -3,7 +3,7 @@
 use super::{NPM, NPX, PUBLISH, TRUST, TRY_NPX, UPDATED};
 use crate::action::{
     Action,
-    Expect::{Alerts, Passes, Refused},
+    Expectation::{Alerts, Passes, Refused},
     Step,
     Step::{Run, Start},
 };

@@ -3,7 +3,7 @@
 use super::{CONSOLE, MODULE, PUBLISH, TRUST, TRY_MODULE, UPDATED, VENV};
 use crate::action::{
     Action,
-    Expect::{Alerts, Answered, Passes, Refused},
+    Expectation::{Alerts, Answered, Passes, Refused},
     Step::Run,
 };
 

@@ -3,7 +3,7 @@
 use super::{NODE, NPM, NPX, PYTHON, PYTHON_LINE, SCRIPT, WORK_TREE};
 use crate::action::{
     Action,
-    Expect::{Passes, Refused},
+    Expectation::{Passes, Refused},
     Step,
     Step::{During, Run, Start},
 };

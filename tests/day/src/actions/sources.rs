@@ -3,7 +3,7 @@
 use super::{NODE, PYTHON, SCRIPT, WORK_TREE};
 use crate::action::{
     Action,
-    Expect::{Alerts, Passes, Refused, Serves},
+    Expectation::{Alerts, Passes, Refused, Serves},
     Step,
     Step::{Run, Start},
 };

@@ -3,7 +3,7 @@
 use super::{CONSOLE, MODULE, PUBLISH, TRUST, TRY_CONSOLE, UPDATED, VENV};
 use crate::action::{
     Action,
-    Expect::{Alerts, Passes, Refused},
+    Expectation::{Alerts, Passes, Refused},
     Step,
     Step::{Run, Start},
 };
