@@ -116,7 +116,11 @@ impl Expectation {
             }
             (
                 Self::Passes | Self::Alerts | Self::Refused(_) | Self::Serves | Self::Answered(_),
-                Outcome::Passes | Outcome::Alerts(_) | Outcome::Refused(_) | Outcome::Broken(_),
+                Outcome::Passes
+                | Outcome::Alerts(_)
+                | Outcome::Refused(_)
+                | Outcome::Broken(_)
+                | Outcome::Failed(_),
             ) => false,
         }
     }
@@ -149,8 +153,10 @@ pub enum Outcome {
     Alerts(String),
     /// The client's answers contain this refusal.
     Refused(String),
-    /// There was no answer, or the action failed before its last start.
+    /// There was no answer, or a start before the last did not serve.
     Broken(String),
+    /// A command of the action failed.
+    Failed(String),
     /// The machine lacks something.
     Skipped(String),
 }
@@ -161,7 +167,11 @@ impl Outcome {
     pub fn text(&self) -> &str {
         match self {
             Self::Passes => "",
-            Self::Alerts(text) | Self::Refused(text) | Self::Broken(text) | Self::Skipped(text) => text,
+            Self::Alerts(text)
+            | Self::Refused(text)
+            | Self::Broken(text)
+            | Self::Failed(text)
+            | Self::Skipped(text) => text,
         }
     }
 }
@@ -173,6 +183,7 @@ impl fmt::Display for Outcome {
             Self::Alerts(_) => "alert",
             Self::Refused(_) => "refused",
             Self::Broken(_) => "broken",
+            Self::Failed(_) => "failed",
             Self::Skipped(_) => "skipped",
         })
     }

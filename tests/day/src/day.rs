@@ -196,22 +196,24 @@ impl<'d> Day<'d> {
     pub(crate) fn perform(&self, action: &Action) -> Outcome {
         let (before, last) = action.steps.split_at(action.steps.len().saturating_sub(1));
         let perform = || {
+            let mut since = milliseconds()?;
             let outcome = self.steps(before, &[])?;
             if outcome != Outcome::Passes {
-                bail!("an earlier start did not pass: {outcome}: {}", outcome.text());
+                return Ok(not_the_last(&outcome));
             }
-            let since = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
-            match self.steps(last, &[])? {
-                Outcome::Passes => self.reported(since, action.expected(self.config) == Expectation::Alerts),
-                outcome @ (Outcome::Alerts(_)
-                | Outcome::Refused(_)
-                | Outcome::Broken(_)
-                | Outcome::Skipped(_)) => Ok(outcome),
+            // A start that is only tried may be reported.
+            if before.iter().any(|step| matches!(step, Step::Try(_))) {
+                since = milliseconds()?;
             }
+            let outcome = self.steps(last, &[])?;
+            if outcome != Outcome::Passes {
+                return Ok(outcome);
+            }
+            self.reported(since, action.expected(self.config) == Expectation::Alerts)
         };
         perform().unwrap_or_else(|error| match error.downcast_ref::<Skipped>() {
             Some(Skipped(reason)) => Outcome::Skipped(reason.clone()),
-            None => Outcome::Broken(format!("{error:#}")),
+            None => Outcome::Failed(format!("{error:#}")),
         })
     }
 
@@ -229,8 +231,7 @@ impl<'d> Day<'d> {
         let mut last = Outcome::Passes;
         for step in steps {
             if last != Outcome::Passes {
-                let before = last.text();
-                bail!("an earlier start did not pass: {last}: {before}");
+                return Ok(not_the_last(&last));
             }
             match *step {
                 Step::Run(script) => drop(self.run(script, variables)?),
@@ -242,13 +243,11 @@ impl<'d> Day<'d> {
                         let mut variables = variables.to_vec();
                         variables.push(("CLIENT", client.pid().to_string()));
                         variables.push(("WRAPPER", client.wrapper.to_string()));
-                        match self.steps(steps, &variables)? {
-                            Outcome::Passes => client.call("forecast"),
-                            outcome @ (Outcome::Alerts(_)
-                            | Outcome::Refused(_)
-                            | Outcome::Broken(_)
-                            | Outcome::Skipped(_)) => Ok(outcome),
+                        let outcome = self.steps(steps, &variables)?;
+                        if outcome != Outcome::Passes {
+                            return Ok(outcome);
                         }
+                        client.call("forecast")
                     })?;
                 }
                 Step::Use(code) => last = code(self)?,
@@ -311,4 +310,17 @@ impl<'d> Day<'d> {
         let mut own = events.iter().filter(is_own);
         Ok(own.next().map(|event| text(event, "reason").to_owned()))
     }
+}
+
+/// Returns the time, in milliseconds since 1970.
+fn milliseconds() -> Result<u128> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())
+}
+
+/// Returns the outcome of an action in which a start before the last did not pass.
+fn not_the_last(outcome: &Outcome) -> Outcome {
+    Outcome::Broken(format!(
+        "an earlier start did not pass: {outcome}: {}",
+        outcome.text()
+    ))
 }

@@ -78,7 +78,7 @@ fn perform(config: Config, actions: &[Action], cache: &Cache, site: Option<&Site
                     let row = Row {
                         action,
                         config,
-                        outcome: outcome.unwrap_or_else(|error| Outcome::Broken(format!("{error:#}"))),
+                        outcome: outcome.unwrap_or_else(|error| Outcome::Failed(format!("{error:#}"))),
                         took: start.elapsed(),
                     };
                     rows.lock()
