@@ -5,6 +5,7 @@ mod bench;
 mod build_ebpf;
 mod ci;
 mod collector;
+mod day;
 mod demo;
 mod dist;
 mod eval;
@@ -74,6 +75,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<OsString>,
     },
+    /// Perform honest actions of ordinary days before servers behind mcpmon, and print what each client got
+    Day {
+        /// Options of the suite: `--only NAME`, `--config NAME`, `--slice`, `--json`, `--list`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<OsString>,
+    },
     /// Write the pages of `docs/rules`, one for each rule that reads texts
     Rules,
     /// Measure what mcpmon costs
@@ -102,6 +109,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Eval { release, options } => eval::run(&options, release),
         Command::Redteam { options } => redteam::run(&options),
+        Command::Day { options } => day::run(&options),
         Command::Rules => rules::run().map(|()| ExitCode::SUCCESS),
         Command::Bench(bench) => bench::run(&bench),
         Command::Dist(args) => dist::run(&args).map(|()| ExitCode::SUCCESS),

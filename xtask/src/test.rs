@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::{
-    build_ebpf, collector, demo, packages,
+    build_ebpf, collector, day, demo, packages,
     privilege::Privilege,
     real_servers,
     shell::{self, Environment, say, step},
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The packages whose integration tests load kernel programs: directly, and with the built program.
-const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
+const ROOT_TESTS: [&str; 3] = ["mcpmon-kernel-tests", "mcpmon-e2e", "mcpmon-day"];
 
 /// The package whose integration tests run the built program without root.
 const RED_TEAM: &str = "mcpmon-redteam";
@@ -65,6 +65,7 @@ pub(crate) fn run() -> Result<()> {
 pub(crate) fn install() -> Result<()> {
     packages::require_commands("testing with real servers", &USED)?;
     real_servers::prerequisites()?;
+    day::prerequisites()?;
     for package in [PROMETHEUS, NGINX] {
         skipped_outside_ci(package.unpack().map(drop))?;
     }
@@ -74,6 +75,7 @@ pub(crate) fn install() -> Result<()> {
 /// Downloads the rest of what the tests need. It mostly waits for the network.
 pub(crate) fn download() -> Result<()> {
     real_servers::install()?;
+    day::install()?;
     collector::install()?;
     skipped_outside_ci(vm::provide(&VmArgs::default()))
 }

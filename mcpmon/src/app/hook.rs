@@ -182,8 +182,11 @@ impl HookClient {
                 ..HookAnswer::default()
             };
         };
-        let event = event.map(|id| format!(", event {id}")).unwrap_or_default();
-        let reason = format!("[mcpmon] {} (rule {}{event})", opinion.reason, opinion.rule);
+        let (event, look_up) = event.map_or_else(Default::default, |id| {
+            let look_up = format!(". The user can look it up with: mcpmon explain {id}");
+            (format!(", event {id}"), look_up)
+        });
+        let reason = format!("[mcpmon] {} (rule {}{event}){look_up}", opinion.reason, opinion.rule);
         match self {
             Self::ClaudeCode | Self::Codex | Self::Gemini => HookAnswer {
                 output: None,

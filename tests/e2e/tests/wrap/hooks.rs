@@ -74,7 +74,7 @@ fn a_protected_file_is_not_written() -> Result<()> {
     );
     let id = event["id"].as_str().context("an id")?;
     assert!(
-        errors.contains("writes ~/.bashrc") && errors.contains(id),
+        errors.contains("writes ~/.bashrc") && errors.contains(&format!("mcpmon explain {id}")),
         "{errors}"
     );
     Ok(())
