@@ -104,6 +104,7 @@ pub(super) fn mismatches(
             actual_hash: mismatch.actual,
             part: mismatch.part,
             changed_files: mismatch.changed_files.clone(),
+            changes: mismatch.changes.clone(),
         };
         let mut event = about(now, &instance.server, serving, kind);
         event.action = verdict.action;

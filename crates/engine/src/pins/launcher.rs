@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, ffi::OsStr, path::Path};
 
-use mcpmon_model::{Action, PinPart, PinState};
+use mcpmon_model::{Action, ChangeCause, FileChange, PinPart, PinState};
 use mcpmon_policy::{Mode, OnChange, Pinning};
 
 use super::{
@@ -55,6 +55,11 @@ impl<'a> LauncherMatch<'a> {
             expected: pinned.map(|pinned| pinned.digest),
             actual: Some(actual.digest),
             changed_files: Vec::new(),
+            changes: vec![FileChange {
+                cause: ChangeCause::Launcher,
+                text: "its launcher changed".to_owned(),
+            }],
+            ground: None,
         })
     }
 }
