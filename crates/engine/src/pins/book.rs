@@ -90,8 +90,9 @@ impl PinBook {
     }
 
     /// Returns the sets that are accepted for the same user under other ids and names.
-    pub(super) fn elsewhere(&self, key: &PinKey) -> impl Iterator<Item = (&PinKey, &Pins)> {
-        let others = self.0.iter().filter(|(other, _)| other.uid == key.uid && *other != key);
+    pub(super) fn elsewhere<'b>(&'b self, key: &'b PinKey) -> impl Iterator<Item = (&'b PinKey, &'b Pins)> {
+        let is_other = move |other: &PinKey| other.uid == key.uid && other != key;
+        let others = self.0.iter().filter(move |(other, _)| is_other(other));
         others.flat_map(|(other, sets)| sets.values().map(move |pins| (other, pins)))
     }
 

@@ -10,7 +10,7 @@ use mcpmon_model::{Action, ChangeCause, FileChange, PinPart, PinState};
 use mcpmon_policy::{Mode, OnChange, Pinning};
 
 use super::{
-    AcceptedSets, LauncherFiles, PinBook, PinMismatch, PinVerdict, PinnedFile, Pins, Writers, on_change,
+    AcceptanceGround, AcceptedSets, LauncherFiles, PinBook, PinMismatch, PinVerdict, PinnedFile, Pins, Writers, on_change,
 };
 
 /// The relation of a launcher to those of the accepted sets.
@@ -101,6 +101,10 @@ pub fn compare_launcher(
     let action = match is_upgrade {
         true => Action::Audit,
         false => on_change(policy, mode),
+    };
+    let mismatch = PinMismatch {
+        ground: is_upgrade.then_some(AcceptanceGround::SystemUpgrade),
+        ..mismatch
     };
     PinVerdict {
         mismatches: vec![mismatch],

@@ -187,7 +187,9 @@ fn nearest(
                 Action::WouldAsk | Action::WouldBlock | Action::Block => 2,
             };
             let is_match = verdict.state == PinState::Match;
-            (!is_match, effect, verdict.mismatches.len(), verdict.store.is_none())
+            // A difference that is accepted is less than one that is not; an exact match needs no new set.
+            let is_less = is_match == verdict.store.is_none();
+            (!is_match, effect, verdict.mismatches.len(), !is_less)
         })
 }
 
@@ -601,3 +603,5 @@ pub(super) fn trusting(server: &ServerId) -> String {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod update_tests;

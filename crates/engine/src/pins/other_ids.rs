@@ -35,7 +35,11 @@ impl PinBook {
     ) -> PinVerdict {
         if let (AcceptedSets::Nothing | AcceptedSets::NoRoom(_), true) = (accepted, policy.enabled) {
             for place in [Place::Same, Place::Package] {
-                let elsewhere = self.elsewhere(key).filter(|(_, pins)| pins.place(&actual) == place);
+                let elsewhere = self.elsewhere(key).filter(|(other, pins)| {
+                    // One program can be several servers.
+                    let is_alone = pins.script.is_none() && pins.package.is_none();
+                    (!is_alone || other.name == key.name) && pins.place(&actual) == place
+                });
                 let elsewhere: BTreeMap<u32, Pins> =
                     (0..).zip(elsewhere.map(|(_, pins)| pins.as_started(place))).collect();
                 let own = ServerFiles {
@@ -74,10 +78,10 @@ impl PinMismatch {
 impl Pins {
     /// Returns where these files are pinned, in relation to the others.
     fn place(&self, actual: &ServerFiles) -> Place {
-        let hashed = |part: &Option<Part<_>>| part.as_ref().and_then(Part::hashed).cloned();
-        let script = hashed(&actual.script).map(|script| script.path);
+        let script = actual.script.as_ref().and_then(Part::hashed);
+        let script = script.map(|script| &script.path);
         let package = actual.package.as_ref().and_then(Part::hashed);
-        let pinned_script = self.script.as_ref().map(|script| script.path.clone());
+        let pinned_script = self.script.as_ref().map(|script| &script.path);
         if pinned_script.is_some() && pinned_script == script {
             return Place::Same;
         }

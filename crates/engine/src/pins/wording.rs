@@ -72,7 +72,7 @@ impl PinVerdict {
     }
 
     /// Lists the changes in words, the gravest first.
-    fn causes(&self) -> String {
+    pub(super) fn causes(&self) -> String {
         let mut changes: Vec<&FileChange> = Vec::new();
         for change in self.mismatches.iter().flat_map(|mismatch| &mismatch.changes) {
             if !changes.iter().any(|known| known.text == change.text) {

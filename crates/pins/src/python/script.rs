@@ -41,7 +41,7 @@ pub(crate) fn without_interpreter(text: &str) -> Option<String> {
     let is_beside = second
         .strip_prefix(BESIDE)
         .and_then(|command| command.strip_suffix("' \"$0\" \"$@\""))
-        .is_some_and(|name| is_python(&format!("/{name}")));
+        .is_some_and(|name| is_python(&format!("/bin/{name}")));
     if first == "#!/bin/sh" && third == "' '''" && is_beside {
         return Some(format!("{NEUTRAL}{rest}"));
     }
