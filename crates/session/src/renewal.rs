@@ -1,6 +1,6 @@
 //! Reading of shared state that others changed: members of the session, pins and approvals, the policy.
 
-use std::{collections::BTreeSet, sync::Arc, time::Instant};
+use std::{collections::BTreeSet, time::Instant};
 
 use mcpmon_config::{LoadedConfiguration, ReloadOccasion, Reloader, load_sources};
 use mcpmon_engine::SessionPeers;

@@ -36,3 +36,4 @@ mod setup;
 mod signals;
 mod skills;
 mod top;
+mod updates;
