@@ -122,7 +122,8 @@ impl ManifestNotes {
     pub(super) fn encode(&self) -> String {
         let mut lines = vec!["\tnotes\t1".to_owned()];
         let directories = |kind: &str, directories: &[NotedDirectory]| -> Vec<String> {
-            let line = |directory: &NotedDirectory| format!("\t{kind}\t{}\t{}", directory.prefix, directory.path);
+            let line =
+                |directory: &NotedDirectory| format!("\t{kind}\t{}\t{}", directory.prefix, directory.path);
             directories.iter().take(MAX_PLACES).map(line).collect()
         };
         lines.extend(directories("site", &self.sites));
@@ -201,13 +202,12 @@ impl InstalledPackage {
         ]
         .map(|text| escape(text.as_bytes()));
         let places: String = self.places.iter().map(|place| format!("\t{place}")).collect();
-        format!(
-            "\tpackage\t{ecosystem}\t{role}\t{record}\t{writers}\t{name}\t{version}\t{integrity}{places}"
-        )
+        format!("\tpackage\t{ecosystem}\t{role}\t{record}\t{writers}\t{name}\t{version}\t{integrity}{places}")
     }
 
     fn decode<'t>(fields: &mut impl Iterator<Item = &'t str>) -> Option<Self> {
-        let text = |fields: &mut dyn Iterator<Item = &'t str>| String::from_utf8(unescape(fields.next()?)?).ok();
+        let text =
+            |fields: &mut dyn Iterator<Item = &'t str>| String::from_utf8(unescape(fields.next()?)?).ok();
         Some(Self {
             ecosystem: match fields.next()? {
                 "npm" => Ecosystem::Npm,

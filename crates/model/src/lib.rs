@@ -47,8 +47,8 @@ pub use event::{
     FieldChange, IpProtocol, PinPart, ProcessRef, ServerType,
 };
 pub use files::{
-    ChangeCause, Ecosystem, FileChange, LauncherFiles, PackageOrigin, Part, PinnedFile, PinnedPackage, RegistryEntry, ServerFiles,
-    Writers,
+    ChangeCause, Ecosystem, FileChange, LauncherFiles, PackageOrigin, Part, PinnedFile, PinnedPackage,
+    RegistryEntry, ServerFiles, Writers,
 };
 pub use finding::{BUILT_IN, Category, CustomPattern, Finding, InspectionSubject, Match, TextStance};
 pub use glob::NameGlob;

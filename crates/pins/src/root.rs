@@ -238,7 +238,10 @@ impl Root {
     /// of the file and every directory above it; it is unknown if the path contains a link or leads to another file.
     pub fn writers(&self, path: &Path, node: &FoundFile) -> Writers {
         let is_roots = |path: &Path| {
-            let found = self.find_link(path).ok().filter(|found| is_roots_alone(&found.stat));
+            let found = self
+                .find_link(path)
+                .ok()
+                .filter(|found| is_roots_alone(&found.stat));
             found.map(|found| found.identity())
         };
         let above_are_roots = path.ancestors().skip(1).all(|path| is_roots(path).is_some());

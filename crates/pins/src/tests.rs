@@ -132,7 +132,8 @@ fn node_and_python_servers_have_script_and_package() -> Outcome {
     );
 
     let python = fixture.setting("/usr/bin/python3.11", "python3.11");
-    let ScriptParts { script, package, .. } = hasher.scripts(&python, &EntryPoint::Script(PathBuf::from("a.py")), &go_on)?;
+    let ScriptParts { script, package, .. } =
+        hasher.scripts(&python, &EntryPoint::Script(PathBuf::from("a.py")), &go_on)?;
     let path = PathBuf::from("/srv/a.py");
     assert_eq!(
         script,

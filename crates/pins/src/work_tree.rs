@@ -18,9 +18,7 @@ impl ServerLayout<'_> {
         if directory.components().any(is_installed) {
             return None;
         }
-        let mut above = directory
-            .ancestors()
-            .take_while(|path| !self.is_too_broad(path));
+        let mut above = directory.ancestors().take_while(|path| !self.is_too_broad(path));
         above
             .find(|path| is_work_tree(self.root, path))
             .map(Path::to_owned)

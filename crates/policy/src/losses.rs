@@ -38,8 +38,16 @@ fn switches(policy: &Policy) -> [(&'static str, &'static str, bool); 10] {
         ("mcp.version_pinning.enabled", "true", definitions.enabled),
         ("mcp.version_pinning.pin_binary", "true", files.enabled),
         ("mcp.version_pinning.on_change", "block", blocks(definitions)),
-        ("mcp.version_pinning.files.package", "block", is_default(files.files.package)),
-        ("mcp.version_pinning.files.runtime", "block", is_default(files.files.runtime)),
+        (
+            "mcp.version_pinning.files.package",
+            "block",
+            is_default(files.files.package),
+        ),
+        (
+            "mcp.version_pinning.files.runtime",
+            "block",
+            is_default(files.files.runtime),
+        ),
         ("mcp.detection.enabled", "true", policy.inspection.enabled),
         ("mcp.output_inspection.enabled", "true", policy.outputs.enabled),
     ]

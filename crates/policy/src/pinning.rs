@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Policy;
 
-
 /// `mcp.version_pinning`, as far as it concerns files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pinning {
@@ -176,7 +175,12 @@ impl Policy {
     pub fn can_block_starts(&self) -> bool {
         let blocks = |on_change: OnChange| on_change == OnChange::Block;
         self.pinning.enabled
-            && (self.pinning.can_block() || self.servers.iter().filter_map(|server| server.on_change).any(blocks))
+            && (self.pinning.can_block()
+                || self
+                    .servers
+                    .iter()
+                    .filter_map(|server| server.on_change)
+                    .any(blocks))
     }
 
     /// A client can call a server by any name, so a milder effect needs a declaration of its command.

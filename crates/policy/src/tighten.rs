@@ -1,6 +1,8 @@
 //! A second policy that can only tighten the first one: a user's own besides the host's.
 
-use super::{ConfigGuard, Mode, NameSimilarity, OnChange, Policy, ProcessAccess, RateLimits, Server, ServerPolicy};
+use super::{
+    ConfigGuard, Mode, NameSimilarity, OnChange, Policy, ProcessAccess, RateLimits, Server, ServerPolicy,
+};
 
 impl Policy {
     /// Combines two policies so that both must allow: of two decisions the stricter one counts. Settings of the whole

@@ -67,9 +67,7 @@ impl Session {
     /// Returns whether changed files can prevent a start.
     fn can_refuse_start(&self) -> bool {
         let policy = self.policy();
-        policy.pinning.can_block()
-            && policy.mode == Mode::Enforce
-            && policy.exec.gate == Gate::Auto
+        policy.pinning.can_block() && policy.mode == Mode::Enforce && policy.exec.gate == Gate::Auto
     }
 
     /// Compares the files from which the server would start with its pins. A block means that it must not be started.

@@ -110,12 +110,7 @@ pub(super) fn of(connection: &Connection, key: &PinKey) -> rusqlite::Result<Vec<
              ORDER BY server_id, name, number, part",
         )?
         .query_map(
-            params![
-                key.uid,
-                key.server.as_str(),
-                key.name,
-                one_spelling(&key.name)
-            ],
+            params![key.uid, key.server.as_str(), key.name, one_spelling(&key.name)],
             read,
         )?
         .collect()

@@ -98,9 +98,8 @@ fn describe(kind: EventKind, event: &StoredEvent) -> Option<String> {
             changed_files,
             changes,
         } => {
-            let is_explained = |change: &&FileChange| {
-                !matches!(change.cause, ChangeCause::Unknown | ChangeCause::Launcher)
-            };
+            let is_explained =
+                |change: &&FileChange| !matches!(change.cause, ChangeCause::Unknown | ChangeCause::Launcher);
             let explained: Vec<String> = changes
                 .iter()
                 .filter(is_explained)

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mcpmon_model::{
-    ChangeCause, Ecosystem, FileChange, InstalledPackage, Manifest, ManifestEntry, ManifestNotes, PackageRole,
-    RecordState, Writers,
+    ChangeCause, Ecosystem, FileChange, InstalledPackage, Manifest, ManifestEntry, ManifestNotes,
+    PackageRole, RecordState, Writers,
 };
 
 /// Most files that are named in a sentence.
@@ -57,7 +57,9 @@ pub(super) fn difference(pinned: &Manifest, actual: &Manifest, accepted: &[Manif
     };
     let Some(before) = pinned.notes() else {
         return match is_earlier_form(pinned, actual, now) {
-            true => Difference::Nothing { is_earlier_form: true },
+            true => Difference::Nothing {
+                is_earlier_form: true,
+            },
             false => Difference::Changes(vec![unexplained(pinned, actual)]),
         };
     };
@@ -73,7 +75,9 @@ pub(super) fn difference(pinned: &Manifest, actual: &Manifest, accepted: &[Manif
 /// Returns whether everything that is compared now was pinned by an earlier version, and is as it was. Earlier versions
 /// pinned more, but nothing else of the packages.
 fn is_earlier_form(pinned: &Manifest, actual: &Manifest, now: &ManifestNotes) -> bool {
-    actual.entries().all(|(path, entry)| pinned.entry(path) == Some(entry))
+    actual
+        .entries()
+        .all(|(path, entry)| pinned.entry(path) == Some(entry))
         && pinned
             .paths()
             .all(|path| actual.entry(path).is_some() || now.package_of(path).is_none())
@@ -126,7 +130,12 @@ struct Comparison<'m> {
 }
 
 impl<'m> Comparison<'m> {
-    fn new(before: &'m ManifestNotes, now: &'m ManifestNotes, pinned: &'m Manifest, actual: &'m Manifest) -> Self {
+    fn new(
+        before: &'m ManifestNotes,
+        now: &'m ManifestNotes,
+        pinned: &'m Manifest,
+        actual: &'m Manifest,
+    ) -> Self {
         let (old, new) = (by_place(before, pinned), by_place(now, actual));
         let places: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         let changed = places.into_iter().filter_map(|place| {
@@ -148,12 +157,19 @@ impl<'m> Comparison<'m> {
         let (mut updated, mut rebuilt) = (BTreeSet::<PackageId>::new(), BTreeSet::<PackageId>::new());
         let mut loose: Vec<&ChangedFile<'_>> = Vec::new();
         for file in &self.changed {
-            let before = file.before.map_or_else(Vec::new, |file| owners(self.before, file.path));
+            let before = file
+                .before
+                .map_or_else(Vec::new, |file| owners(self.before, file.path));
             // A file that appears in the place of a package belongs to it, whatever else claims it.
             let appeared = file.now.filter(|_| file.before.is_none());
             let former = appeared.map_or_else(Vec::new, |file| owners(self.before, file.path));
             let now = file.now.map_or_else(Vec::new, |file| owners(self.now, file.path));
-            let ids: BTreeSet<PackageId> = before.iter().chain(&former).chain(&now).map(|package| id(package)).collect();
+            let ids: BTreeSet<PackageId> = before
+                .iter()
+                .chain(&former)
+                .chain(&now)
+                .map(|package| id(package))
+                .collect();
             let same_version = |id: &&PackageId| {
                 let versions = (old.get(*id), new.get(*id));
                 matches!(versions, (Some(before), Some(now)) if before.version == now.version)
@@ -181,7 +197,10 @@ impl<'m> Comparison<'m> {
                 let InstalledPackage { name, version, .. } = package;
                 Change {
                     is_by_root: is_by_root(package),
-                    ..Change::new(cause, format!("{kind} {name} {version} is built for another Python"))
+                    ..Change::new(
+                        cause,
+                        format!("{kind} {name} {version} is built for another Python"),
+                    )
                 }
             }));
         }
@@ -200,7 +219,8 @@ impl<'m> Comparison<'m> {
                     ),
                 );
             }
-            only_start_up &= role == Some(PackageRole::StartUp) && change.change.cause == ChangeCause::Dependency;
+            only_start_up &=
+                role == Some(PackageRole::StartUp) && change.change.cause == ChangeCause::Dependency;
             brings_start_up |= now.is_some();
             changes.push(change);
         }
@@ -226,20 +246,31 @@ impl<'m> Comparison<'m> {
         id: &PackageId,
     ) -> bool {
         let version = |notes: &ManifestNotes| {
-            let mut parts = notes.sites.first().into_iter().flat_map(|site| site.path.split('/'));
+            let mut parts = notes
+                .sites
+                .first()
+                .into_iter()
+                .flat_map(|site| site.path.split('/'));
             parts.find(|part| part.starts_with("python3")).map(str::to_owned)
         };
-        let is_consistent = packages
-            .get(id)
-            .is_some_and(|package| package.ecosystem == Ecosystem::Pypi && package.record == RecordState::Consistent);
+        let is_consistent = packages.get(id).is_some_and(|package| {
+            package.ecosystem == Ecosystem::Pypi && package.record == RecordState::Consistent
+        });
         is_consistent && version(self.before) != version(self.now)
     }
 
     /// Returns whether no accepted set was started in this environment.
     fn is_another_environment(&self, accepted: &[Manifest]) -> bool {
-        let known = accepted.iter().filter_map(Manifest::notes).flat_map(|notes| &notes.sites);
+        let known = accepted
+            .iter()
+            .filter_map(Manifest::notes)
+            .flat_map(|notes| &notes.sites);
         let known: BTreeSet<&str> = known.map(|site| site.path.as_str()).collect();
-        !self.now.sites.iter().any(|site| known.contains(site.path.as_str()))
+        !self
+            .now
+            .sites
+            .iter()
+            .any(|site| known.contains(site.path.as_str()))
     }
 
     /// Explains files that belong to no package.
@@ -318,7 +349,11 @@ fn by_place<'m>(notes: &ManifestNotes, manifest: &'m Manifest) -> BTreeMap<Strin
 }
 
 fn packages(notes: &ManifestNotes) -> BTreeMap<PackageId, &InstalledPackage> {
-    notes.packages.iter().map(|package| (id(package), package)).collect()
+    notes
+        .packages
+        .iter()
+        .map(|package| (id(package), package))
+        .collect()
 }
 
 fn id(package: &InstalledPackage) -> PackageId {
@@ -337,7 +372,10 @@ fn owners<'n>(notes: &'n ManifestNotes, path: &str) -> Vec<&'n InstalledPackage>
         .collect();
     let is_python = |package: &&InstalledPackage| package.ecosystem == Ecosystem::Pypi;
     match covering.iter().any(is_python) {
-        true => covering.into_iter().filter(|package| is_python(package)).collect(),
+        true => covering
+            .into_iter()
+            .filter(|package| is_python(package))
+            .collect(),
         false => notes.package_of(path).into_iter().collect(),
     }
 }
@@ -351,7 +389,9 @@ fn is_known_otherwise(
     changed: &[ChangedFile<'_>],
 ) -> bool {
     let files = |notes: &ManifestNotes, manifest: &Manifest, package: &InstalledPackage| {
-        let of_package = manifest.entries().filter(|(path, _)| package.covers(path).is_some());
+        let of_package = manifest
+            .entries()
+            .filter(|(path, _)| package.covers(path).is_some());
         let placed = of_package.map(|(path, entry)| {
             let relative = notes.sites.iter().find_map(|site| site.relative(path));
             (relative.unwrap_or(path).to_owned(), entry.clone())
@@ -423,7 +463,9 @@ fn updated_package(before: Option<&InstalledPackage>, now: Option<&InstalledPack
     };
     let archive = |package: &InstalledPackage| package.integrity.clone();
     // Another version has another archive.
-    let is_same_archive = before.and_then(archive).is_some_and(|before| archive(now) == Some(before));
+    let is_same_archive = before
+        .and_then(archive)
+        .is_some_and(|before| archive(now) == Some(before));
     let change = match now.record {
         RecordState::Consistent if !is_same_archive => Change::new(cause, text),
         RecordState::Consistent | RecordState::Contradicts => Change::new(

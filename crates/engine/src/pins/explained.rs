@@ -5,7 +5,8 @@ use std::path::Path;
 use mcpmon_model::{ChangeCause, Manifest, PackageRole, PinPart};
 
 use super::{
-    AcceptanceGround, PackagePin, Part, PinMismatch, PinnedFile, PinnedPackage, Pins, ServerFiles, Writers,
+    AcceptanceGround, PackagePin, Part, PinMismatch, PinnedFile, PinnedPackage, Pins, ServerFiles,
+    UnhashedPart, Writers,
     change::{Change, Difference, difference},
 };
 
@@ -64,8 +65,12 @@ pub(super) fn compare_package(
     };
     mismatch.changed_files = Manifest::changes(&pinned, actual.manifest());
     let changes = match difference(&pinned, actual.manifest(), &accepted()) {
-        Difference::Nothing { is_earlier_form: true } => return PackageComparison::EarlierForm,
-        Difference::Nothing { is_earlier_form: false } => return PackageComparison::Same,
+        Difference::Nothing {
+            is_earlier_form: true,
+        } => return PackageComparison::EarlierForm,
+        Difference::Nothing {
+            is_earlier_form: false,
+        } => return PackageComparison::Same,
         Difference::NewEnvironment(changes) => {
             mismatch.ground = Some(AcceptanceGround::NewEnvironment);
             changes
@@ -124,11 +129,20 @@ pub(super) fn explain_executable(mismatch: &mut PinMismatch, pins: &Pins, actual
 }
 
 /// Explains a difference of the script by those of the package that it belongs to.
-pub(super) fn explain_script(mismatch: &mut PinMismatch, package: Option<&PinMismatch>, actual: &ServerFiles) {
+pub(super) fn explain_script(
+    mismatch: &mut PinMismatch,
+    package: Option<&PinMismatch>,
+    actual: &ServerFiles,
+) {
     if mismatch.expected.is_none() || mismatch.actual.is_none() {
         return;
     }
-    let name = mismatch.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = mismatch
+        .path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let edited = format!("{name} was edited");
     let notes = actual
         .package
@@ -136,7 +150,10 @@ pub(super) fn explain_script(mismatch: &mut PinMismatch, package: Option<&PinMis
         .and_then(Part::hashed)
         .and_then(|package| package.manifest().notes().map(|notes| (package.root(), notes)));
     let own = notes.and_then(|(root, notes)| {
-        let own = notes.packages.iter().find(|package| package.role == PackageRole::Own);
+        let own = notes
+            .packages
+            .iter()
+            .find(|package| package.role == PackageRole::Own);
         own.map(|own| (own, mismatch.path.starts_with(root)))
     });
     let causes = package.into_iter().flat_map(|package| &package.changes);
@@ -187,6 +204,39 @@ pub(super) fn is_pinned_script(pin: Option<&PinnedFile>, actual: &ServerFiles) -
     pinned.is_some() && pinned == actual.generated_script
 }
 
+/// Returns the parts that could not be hashed.
+pub(super) fn unhashed_parts(files: &ServerFiles) -> Vec<UnhashedPart> {
+    [
+        unhashed(&files.executable, PinPart::Executable),
+        files
+            .script
+            .as_ref()
+            .and_then(|script| unhashed(script, PinPart::Script)),
+        files
+            .package
+            .as_ref()
+            .and_then(|package| unhashed(package, PinPart::Package)),
+        files
+            .launcher
+            .as_ref()
+            .and_then(|launcher| unhashed(&launcher.file, PinPart::Launcher)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn unhashed<T>(file: &Part<T>, part: PinPart) -> Option<UnhashedPart> {
+    match file {
+        Part::Unknown { path, cause } => Some(UnhashedPart {
+            part,
+            path: path.clone(),
+            cause: cause.clone(),
+        }),
+        Part::Hashed(_) => None,
+    }
+}
+
 /// An interpreter, by its path.
 struct Runtime<'p> {
     name: &'static str,
@@ -207,11 +257,17 @@ impl<'p> Runtime<'p> {
         };
         let digits = |text: &str| {
             let text = text.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '-');
-            let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+            let end = text
+                .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+                .unwrap_or(text.len());
             let version = &text[..end];
-            (version.contains('.') && version.starts_with(|c: char| c.is_ascii_digit())).then(|| version.to_owned())
+            (version.contains('.') && version.starts_with(|c: char| c.is_ascii_digit()))
+                .then(|| version.to_owned())
         };
-        let mut above = path.ancestors().skip(1).filter_map(|above| above.file_name()?.to_str());
+        let mut above = path
+            .ancestors()
+            .skip(1)
+            .filter_map(|above| above.file_name()?.to_str());
         let version = digits(file).or_else(|| above.find_map(digits));
         Some(Self { name, path, version })
     }

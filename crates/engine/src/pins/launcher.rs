@@ -10,7 +10,8 @@ use mcpmon_model::{Action, ChangeCause, FileChange, PinPart, PinState};
 use mcpmon_policy::{Mode, OnChange, Pinning};
 
 use super::{
-    AcceptanceGround, AcceptedSets, LauncherFiles, PinBook, PinMismatch, PinVerdict, PinnedFile, Pins, Writers, on_change,
+    AcceptanceGround, AcceptedSets, LauncherFiles, PinBook, PinMismatch, PinVerdict, PinnedFile, Pins,
+    Writers, on_change,
 };
 
 /// The relation of a launcher to those of the accepted sets.

@@ -16,13 +16,16 @@ use std::{
 use mcpmon_model::{Action, ChangeCause, Denial, Digest, FileChange, Manifest, PinPart, PinState, ServerId};
 use mcpmon_policy::{Mode, OnChange, Pinning};
 
-use self::{
-    explained::{PackageComparison, compare_package, explain_executable, explain_script, is_pinned_script},
-    launcher::{LauncherMatch, is_shim},
-};
 pub use self::{
     book::{AcceptedSets, AddedSet, PinBook, PinSet, PinsFull},
     launcher::compare_launcher,
+};
+use self::{
+    explained::{
+        PackageComparison, compare_package, explain_executable, explain_script, is_pinned_script,
+        unhashed_parts,
+    },
+    launcher::{LauncherMatch, is_shim},
 };
 pub use mcpmon_model::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 
@@ -267,7 +270,10 @@ fn against(
         .collect();
     let unhashed = unhashed_parts(actual);
     let (state, action) = if !mismatches.is_empty() {
-        (PinState::Mismatch, effect_of(&mismatches, &unhashed, policy, mode))
+        (
+            PinState::Mismatch,
+            effect_of(&mismatches, &unhashed, policy, mode),
+        )
     } else if !unhashed.is_empty() {
         (PinState::Unknown, on_change(policy, mode))
     } else {
@@ -307,12 +313,7 @@ fn against(
 }
 
 /// Returns the action on differences: the strictest effect of their causes.
-fn effect_of(
-    mismatches: &[PinMismatch],
-    unhashed: &[UnhashedPart],
-    policy: Pinning,
-    mode: Mode,
-) -> Action {
+fn effect_of(mismatches: &[PinMismatch], unhashed: &[UnhashedPart], policy: Pinning, mode: Mode) -> Action {
     let changes = mismatches.iter().flat_map(|mismatch| &mismatch.changes);
     let effects = changes.map(|change| policy.effect(change.cause));
     let unhashed = (!unhashed.is_empty()).then_some(policy.on_change);
@@ -414,38 +415,6 @@ const fn action(effect: OnChange, mode: Mode) -> Action {
         (OnChange::Block, Mode::Observe) => Action::WouldBlock,
         (OnChange::Alert, Mode::Enforce | Mode::Observe) => Action::Audit,
         (OnChange::Allow, Mode::Enforce | Mode::Observe) => Action::Allow,
-    }
-}
-
-fn unhashed_parts(files: &ServerFiles) -> Vec<UnhashedPart> {
-    [
-        unhashed(&files.executable, PinPart::Executable),
-        files
-            .script
-            .as_ref()
-            .and_then(|script| unhashed(script, PinPart::Script)),
-        files
-            .package
-            .as_ref()
-            .and_then(|package| unhashed(package, PinPart::Package)),
-        files
-            .launcher
-            .as_ref()
-            .and_then(|launcher| unhashed(&launcher.file, PinPart::Launcher)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-fn unhashed<T>(file: &Part<T>, part: PinPart) -> Option<UnhashedPart> {
-    match file {
-        Part::Unknown { path, cause } => Some(UnhashedPart {
-            part,
-            path: path.clone(),
-            cause: cause.clone(),
-        }),
-        Part::Hashed(_) => None,
     }
 }
 

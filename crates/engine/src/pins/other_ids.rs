@@ -6,8 +6,8 @@ use mcpmon_model::{ManifestNotes, PackageRole, PinKey, PinPart};
 use mcpmon_policy::{Mode, Pinning};
 
 use super::{
-    AcceptedSets, PackagePin, Part, PinBook, PinMismatch, PinVerdict, PinnedPackage, Pins, ServerFiles, compare,
-    nearest,
+    AcceptedSets, PackagePin, Part, PinBook, PinMismatch, PinVerdict, PinnedPackage, Pins, ServerFiles,
+    compare, nearest,
 };
 
 /// The relation of pins to the files of a start.
@@ -40,8 +40,9 @@ impl PinBook {
                     let is_alone = pins.script.is_none() && pins.package.is_none();
                     (!is_alone || other.name == key.name) && pins.place(&actual) == place
                 });
-                let elsewhere: BTreeMap<u32, Pins> =
-                    (0..).zip(elsewhere.map(|(_, pins)| pins.as_started(place))).collect();
+                let elsewhere: BTreeMap<u32, Pins> = (0..)
+                    .zip(elsewhere.map(|(_, pins)| pins.as_started(place)))
+                    .collect();
                 let own = ServerFiles {
                     script: actual.script.clone().filter(|_| place == Place::Same),
                     launcher: None,
@@ -133,5 +134,7 @@ fn notes(package: &PinnedPackage) -> Option<&ManifestNotes> {
 /// project can be two servers.
 fn is_installed(notes: Option<&ManifestNotes>) -> bool {
     let packages = notes.into_iter().flat_map(|notes| &notes.packages);
-    packages.into_iter().any(|package| package.role == PackageRole::Own)
+    packages
+        .into_iter()
+        .any(|package| package.role == PackageRole::Own)
 }

@@ -90,11 +90,7 @@ impl Installed {
         let notes = ManifestNotes {
             packages: self.packages.clone(),
             sites: vec![directory(self.environment, SITE)],
-            work_trees: self
-                .tree
-                .iter()
-                .map(|tree| directory(tree, ""))
-                .collect(),
+            work_trees: self.tree.iter().map(|tree| directory(tree, "")).collect(),
         };
         match self.noted {
             true => manifest.with_notes(notes),
@@ -179,7 +175,10 @@ fn a_version_that_was_accepted_with_other_files_is_no_update() {
 
 /// A script of the user's own in a work tree, without an installed package beside it.
 fn own_script(content: &str, tree: Option<&'static str>) -> Installed {
-    installed().without("weather").file("server.py", content).tree(tree)
+    installed()
+        .without("weather")
+        .file("server.py", content)
+        .tree(tree)
 }
 
 #[test_case(Some("/srv"), Some("/srv") => (Action::Audit, "server.py was edited".to_owned()); "in its work tree")]
@@ -306,7 +305,10 @@ fn a_pin_of_an_earlier_version_is_compared_and_renewed() {
             .collect(),
         ..installed()
     };
-    assert_eq!(judge(&[earlier], &fewer, Pinning::default()).action, Action::Block);
+    assert_eq!(
+        judge(&[earlier], &fewer, Pinning::default()).action,
+        Action::Block
+    );
 }
 
 #[test]
@@ -331,7 +333,12 @@ fn a_script_that_an_installer_wrote_is_compared_by_what_it_starts() {
         generated_script: Some(Digest::of(b"two")),
         ..now
     };
-    let verdict = compare(AcceptedSets::Sets(&sets), other, Pinning::default(), Mode::Enforce);
+    let verdict = compare(
+        AcceptedSets::Sets(&sets),
+        other,
+        Pinning::default(),
+        Mode::Enforce,
+    );
     assert_eq!(
         (verdict.action, verdict.causes().as_str()),
         (

@@ -103,7 +103,9 @@ impl PinVerdict {
                 "the files agree with the records of the package manager; accept them with `{trusting}`"
             ),
             Some(ChangeCause::OwnSource) => format!("accept it with `{trusting}`"),
-            Some(ChangeCause::Unknown | ChangeCause::Runtime | ChangeCause::Launcher) | None => approval(server),
+            Some(ChangeCause::Unknown | ChangeCause::Runtime | ChangeCause::Launcher) | None => {
+                approval(server)
+            }
         }
     }
 

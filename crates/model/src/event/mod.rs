@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Action, ApprovalState, CallOrigin, CallOutcome, DefinitionKey, DefinitionKind, DefinitionRecord,
-    DefinitionStatus, Dialect, Digest, EventId, Evidence, FileChange, Finding, InspectionSubject, KillState, Layer,
-    OrphanCause, PackageOrigin, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity, Timestamp,
+    DefinitionStatus, Dialect, Digest, EventId, Evidence, FileChange, Finding, InspectionSubject, KillState,
+    Layer, OrphanCause, PackageOrigin, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity,
+    Timestamp,
 };
 
 use serial::{is_false, is_one, lossy, lossy_option, one};

@@ -62,9 +62,14 @@ impl NodePackage {
                 Self::Directory(own) if own == package => PackageRole::Own,
                 Self::Directory(_) | Self::Script(_) => PackageRole::Dependency,
             };
-            notes
-                .packages
-                .extend(noted(setting.root, collector, package, project, lock.as_ref(), role));
+            notes.packages.extend(noted(
+                setting.root,
+                collector,
+                package,
+                project,
+                lock.as_ref(),
+                role,
+            ));
         }
         let trees: BTreeSet<PathBuf> = sources
             .iter()

@@ -278,7 +278,10 @@ impl<'a> Collector<'a> {
             let node = self.root.find_link(path);
             path.starts_with(SYSTEM)
                 && node.is_ok_and(|node| self.root.writers(path, &node) == Writers::Root)
-                && !self.loose_system_files.iter().any(|loose| loose.starts_with(path))
+                && !self
+                    .loose_system_files
+                    .iter()
+                    .any(|loose| loose.starts_with(path))
         };
         let is_counted = self.loose_system_files.len() < MAX_LOOSE;
         match is_counted && !paths.is_empty() && paths.iter().all(is_roots) {

@@ -250,7 +250,9 @@ fn recorded_entries(record: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     }
     let above = |path: &str| {
         let ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).collect();
-        ends.into_iter().map(|end| path[..end].to_owned()).collect::<Vec<_>>()
+        ends.into_iter()
+            .map(|end| path[..end].to_owned())
+            .collect::<Vec<_>>()
     };
     let topmost: BTreeSet<String> = directories
         .iter()
@@ -260,7 +262,10 @@ fn recorded_entries(record: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let shared: BTreeSet<String> = topmost.iter().flat_map(|directory| above(directory)).collect();
     if topmost.len() > MAX_ENTRIES {
         // Too many to tell them apart.
-        let tops = topmost.iter().chain(&files).map(|path| path.split('/').next().unwrap_or(path).to_owned());
+        let tops = topmost
+            .iter()
+            .chain(&files)
+            .map(|path| path.split('/').next().unwrap_or(path).to_owned());
         return (tops.collect(), BTreeSet::new());
     }
     (topmost.into_iter().chain(files).collect(), shared)
@@ -366,13 +371,22 @@ mod tests {
         let record = "../../../bin/x,sha256=a,1\n__pycache__/m.cpython-311.pyc,,\n\"a,b/c.py\",,\nm.py,,\n\
                       p/__init__.py,,\np/q.py,,\np-1.dist-info/RECORD,,\n/etc/passwd,,\n\n";
         let expected = ["a,b", "m.py", "p"].map(str::to_owned);
-        assert_eq!(recorded_entries(record), (BTreeSet::from(expected), BTreeSet::new()));
+        assert_eq!(
+            recorded_entries(record),
+            (BTreeSet::from(expected), BTreeSet::new())
+        );
     }
 
     #[test]
     fn a_shared_directory_is_none_of_its_distributions() {
-        let record = "google/auth/__init__.py,,\ngoogle/auth/x/y.py,,\ngoogle/auth2/__pycache__/z.pyc,,\na/b.py,,\n";
-        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let record =
+            "google/auth/__init__.py,,\ngoogle/auth/x/y.py,,\ngoogle/auth2/__pycache__/z.pyc,,\na/b.py,,\n";
+        let set = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<BTreeSet<_>>()
+        };
         let expected = (set(&["a", "google/auth", "google/auth2"]), set(&["google"]));
         assert_eq!(recorded_entries(record), expected);
     }

@@ -172,7 +172,11 @@ impl PythonPackage {
             add_existing(&mut collector, path)?;
         }
         let mut notes = ManifestNotes {
-            sites: self.environment.places().map(|site| collector.noted(site)).collect(),
+            sites: self
+                .environment
+                .places()
+                .map(|site| collector.noted(site))
+                .collect(),
             ..ManifestNotes::default()
         };
         let trees: BTreeSet<PathBuf> = sources
@@ -185,10 +189,14 @@ impl PythonPackage {
                 true => PackageRole::Own,
                 false => PackageRole::Dependency,
             };
-            notes.packages.extend(self.noted(setting.root, &collector, name, role));
+            notes
+                .packages
+                .extend(self.noted(setting.root, &collector, name, role));
         }
         for name in start_up.difference(&required) {
-            notes.packages.extend(self.noted(setting.root, &collector, name, PackageRole::StartUp));
+            notes
+                .packages
+                .extend(self.noted(setting.root, &collector, name, PackageRole::StartUp));
         }
         self.note_start_up(setting.root, &collector, &mut notes);
         Ok(collector.finish(notes))
@@ -515,5 +523,7 @@ fn pending_source(root: &Root, path: &Path) -> bool {
     matches!(kind, Ok(EntryKind::File) if is_source(path)) || matches!(kind, Ok(EntryKind::Directory))
 }
 
+#[cfg(test)]
+mod note_tests;
 #[cfg(test)]
 mod tests;

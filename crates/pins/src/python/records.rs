@@ -104,7 +104,9 @@ fn read(
     collector: &Collector<'_>,
     distribution: &Distribution,
 ) -> Option<BTreeMap<String, RecordedDigest>> {
-    let content = root.read(&distribution.metadata.join("RECORD"), MAX_RECORD).ok()?;
+    let content = root
+        .read(&distribution.metadata.join("RECORD"), MAX_RECORD)
+        .ok()?;
     let text = String::from_utf8(content).ok()?;
     let mut record: BTreeMap<String, RecordedDigest> = BTreeMap::new();
     for line in text.lines() {
@@ -113,7 +115,11 @@ fn read(
         if !is_plain {
             continue;
         }
-        let name = collector.name(&distribution.site.join(Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()))));
+        let name = collector.name(
+            &distribution
+                .site
+                .join(Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()))),
+        );
         let digest = recorded_digest(line);
         let known = record.insert(name.clone(), digest);
         if known.is_some_and(|known| known != digest) {

@@ -58,7 +58,10 @@ impl PythonPackage {
         let is_read = text.is_some();
         let text = text.unwrap_or_default();
         self.extra.extend(path_lines(root, site, &text));
-        let has_code = !is_read || text.lines().any(|line| line.starts_with("import ") || line.starts_with("import\t"));
+        let has_code = !is_read
+            || text
+                .lines()
+                .any(|line| line.starts_with("import ") || line.starts_with("import\t"));
         if !has_code {
             self.parts.path_files.insert(path);
             return;

@@ -37,6 +37,7 @@ files = {f'{name}/__init__.py': code, f'{name}/__main__.py': f'from {name} impor
     f'{info}/METADATA': metadata,
     f'{info}/WHEEL': 'Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n',
     f'{info}/entry_points.txt': f'[console_scripts]\\n{name}={name}:main\\n'}
+if name.startswith('hook'): files[f'{name}.pth'] = f'import {name}\\n'
 digest = lambda text: base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()
 files[f'{info}/RECORD'] = ''.join(f'{path},sha256={digest(text)},{len(text)}\\n' for path, text in files.items()) \
     + f'{info}/RECORD,,\\n'
@@ -90,7 +91,9 @@ impl Environment {
 
     fn create(&self, name: &str) -> Result<()> {
         let path = self.home.path(name);
-        run(Command::new(python()?).args(["-m", "venv"]).arg(path))
+        run(Command::new(python()?)
+            .args(["-m", "venv", "--without-pip"])
+            .arg(path))
     }
 
     fn wheel(&self, name: &str, version: &str, requires: &str, code: &str) -> Result<PathBuf> {
@@ -106,8 +109,12 @@ impl Environment {
     }
 
     fn install_into(&self, environment: &Path, wheel: &Path) -> Result<()> {
-        let pip = ["-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-compile"];
-        run(Command::new(environment.join("bin/python")).args(pip).arg(wheel))
+        let options = ["install", "-q", "--no-index", "--no-deps", "--no-compile"];
+        run(Command::new(python()?)
+            .args(["-m", "pip", "--python"])
+            .arg(environment.join("bin/python"))
+            .args(options)
+            .arg(wheel))
     }
 
     /// Returns a file of the environment.
@@ -117,7 +124,9 @@ impl Environment {
 
     /// Returns the path of an installed file.
     fn site(&self, name: &str) -> Result<PathBuf> {
-        let library = fs::read_dir(self.directory.join("lib"))?.next().context("a library")??;
+        let library = fs::read_dir(self.directory.join("lib"))?
+            .next()
+            .context("a library")??;
         Ok(library.path().join("site-packages").join(name))
     }
 
@@ -163,7 +172,9 @@ fn start(home: &Home, command: &[&str]) -> Result<Start> {
 
 fn events(home: &Home, kind: &str) -> Result<Vec<Value>> {
     let store = home.path("store.db").display().to_string();
-    let run = program::run(["events", "--json", "--limit", "1000", "--type", kind, "--db", &store])?;
+    let run = program::run([
+        "events", "--json", "--limit", "1000", "--type", kind, "--db", &store,
+    ])?;
     let mut events = run.objects()?;
     events.sort_by_key(|event| text(event, "timestamp").to_owned());
     Ok(events)
@@ -175,7 +186,9 @@ fn pin(home: &Home, command: &[&str]) -> Result<()> {
     ensure!(first.ran(), "{first:?}");
     wait::until("its pin", || {
         let started = events(home, "mcp_server_started")?;
-        Ok(started.first().map(|started| assert_eq!(text(started, "pin"), "pinned")))
+        Ok(started
+            .first()
+            .map(|started| assert_eq!(text(started, "pin"), "pinned")))
     })
 }
 
@@ -202,7 +215,10 @@ fn unrelated_packages_and_caches_change_nothing() -> Result<()> {
     fs::write(compiled.join("x.pyc"), "x")?;
     let again = environment.start()?;
     assert!(again.ran(), "{again:?}");
-    assert_eq!(events(&environment.home, "mcp_server_binary_mismatch")?, [Value::Null; 0]);
+    assert_eq!(
+        events(&environment.home, "mcp_server_binary_mismatch")?,
+        [Value::Null; 0]
+    );
     Ok(())
 }
 
@@ -223,7 +239,10 @@ fn an_upgraded_dependency_is_reported_until_it_is_accepted() -> Result<()> {
     assert_eq!(mismatches.len(), 2);
     let latest = &mismatches[1];
     assert_eq!(text(latest, "action"), "audit");
-    assert!(text(latest, "reason").contains("mcpmon pins trust --server weather"), "{latest}");
+    assert!(
+        text(latest, "reason").contains("mcpmon pins trust --server weather"),
+        "{latest}"
+    );
 
     trust(&environment.home)?;
     assert!(environment.start()?.ran());
@@ -233,7 +252,9 @@ fn an_upgraded_dependency_is_reported_until_it_is_accepted() -> Result<()> {
 
 fn trust(home: &Home) -> Result<()> {
     let [store, socket] = ["store.db", "no-daemon"].map(|name| home.path(name).display().to_string());
-    let run = program::run(["pins", "trust", "--server", "weather", "--db", &store, "--socket", &socket])?;
+    let run = program::run([
+        "pins", "trust", "--server", "weather", "--db", &store, "--socket", &socket,
+    ])?;
     ensure!(run.code == Some(0), "{run:?}");
     Ok(())
 }
@@ -246,10 +267,15 @@ fn an_upgraded_package_waits_for_approval() -> Result<()> {
     let start = environment.start()?;
     assert_eq!(start.code, 1, "{start:?}");
     assert!(
-        start.answer.contains("it changed since it was pinned: package weather-e2e 1.2.0 → 1.3.0"),
+        start
+            .answer
+            .contains("it changed since it was pinned: package weather-e2e 1.2.0 → 1.3.0"),
         "{start:?}"
     );
-    assert!(start.errors.contains("package weather-e2e 1.2.0 → 1.3.0"), "{start:?}");
+    assert!(
+        start.errors.contains("package weather-e2e 1.2.0 → 1.3.0"),
+        "{start:?}"
+    );
     assert_eq!(
         changes(&environment.home)?,
         change("package", "package weather-e2e 1.2.0 → 1.3.0")
@@ -278,7 +304,10 @@ fn an_edited_file_of_a_package_is_tampering(file: &str, rewrites: bool) -> Resul
     assert!(start.answer.contains(told), "{start:?}");
     let denied = events(&environment.home, "mcp_server_denied")?;
     let denied = denied.last().context("a denial")?;
-    assert!(text(denied, "remedy").starts_with("install the package again or remove the server"), "{denied}");
+    assert!(
+        text(denied, "remedy").starts_with("install the package again or remove the server"),
+        "{denied}"
+    );
     Ok(())
 }
 
@@ -289,7 +318,10 @@ fn code_at_the_start_of_python_is_tampering() -> Result<()> {
     fs::write(environment.site("sitecustomize.py")?, "print('evil')\n")?;
     let start = environment.start()?;
     assert_eq!(start.code, 1, "{start:?}");
-    assert!(start.answer.contains("start-up code that no package recorded"), "{start:?}");
+    assert!(
+        start.answer.contains("start-up code that no package recorded"),
+        "{start:?}"
+    );
     Ok(())
 }
 
@@ -297,33 +329,47 @@ fn code_at_the_start_of_python_is_tampering() -> Result<()> {
 fn a_package_that_was_refused_by_its_command_is_refused_as_a_module() -> Result<()> {
     let environment = Environment::new()?;
     pin(&environment.home, &[&environment.path("bin/weather_e2e")])?;
-    let module = [environment.path("bin/python"), "-m".to_owned(), "weather_e2e".to_owned()];
+    let module = [
+        environment.path("bin/python"),
+        "-m".to_owned(),
+        "weather_e2e".to_owned(),
+    ];
     let module: Vec<&str> = module.iter().map(String::as_str).collect();
     assert!(start(&environment.home, &module)?.ran(), "unchanged");
     let other = Environment::new()?;
     pin(&other.home, &[&other.path("bin/weather_e2e")])?;
     other.edit("weather_e2e/__init__.py")?;
-    let module = [other.path("bin/python"), "-m".to_owned(), "weather_e2e".to_owned()];
+    let module = [
+        other.path("bin/python"),
+        "-m".to_owned(),
+        "weather_e2e".to_owned(),
+    ];
     let module: Vec<&str> = module.iter().map(String::as_str).collect();
     let refused = start(&other.home, &module)?;
     assert_eq!(refused.code, 1, "{refused:?}");
-    assert!(refused.answer.contains("files of weather-e2e 1.2.0"), "{refused:?}");
+    assert!(
+        refused.answer.contains("files of weather-e2e 1.2.0"),
+        "{refused:?}"
+    );
     Ok(())
 }
 
 #[test]
 fn one_wheel_in_two_environments_is_one_server() -> Result<()> {
     let environment = Environment::new()?;
+    environment.install("hook_e2e", "1.0", "", "")?;
     pin(&environment.home, &[&environment.path("bin/weather_e2e")])?;
-    // Another installer writes another command, and its environments have no setuptools.
+    // Another installer writes another command, and its environments have no package with a path file.
     environment.create("second")?;
     let second = environment.home.path("second");
-    for (name, version, requires, code) in [("part_e2e", "1.0", "", ""), ("weather_e2e", "1.2.0", "part_e2e", CODE)] {
+    for (name, version, requires, code) in [
+        ("part_e2e", "1.0", "", ""),
+        ("weather_e2e", "1.2.0", "part_e2e", CODE),
+    ] {
         let wheel = environment.wheel(name, version, requires, code)?;
         environment.install_into(&second, &wheel)?;
     }
     let python = second.join("bin/python");
-    run(Command::new(&python).args(["-m", "pip", "uninstall", "-q", "-y", "setuptools"]))?;
     let command = second.join("bin/weather_e2e");
     fs::write(
         &command,
@@ -338,7 +384,39 @@ fn one_wheel_in_two_environments_is_one_server() -> Result<()> {
         let start = start(&environment.home, &[&command])?;
         assert!(start.ran(), "{start:?}");
     }
-    assert_eq!(events(&environment.home, "mcp_server_binary_mismatch")?, [Value::Null; 0]);
+    assert_eq!(
+        events(&environment.home, "mcp_server_binary_mismatch")?,
+        [Value::Null; 0]
+    );
+
+    // Code at the start of an environment that was not used before is reported once.
+    environment.create("third")?;
+    let third = environment.home.path("third");
+    for (name, version, requires, code) in [
+        ("part_e2e", "1.0", "", ""),
+        ("weather_e2e", "1.2.0", "part_e2e", CODE),
+        ("hook_e2e", "2.0", "", ""),
+    ] {
+        let wheel = environment.wheel(name, version, requires, code)?;
+        environment.install_into(&third, &wheel)?;
+    }
+    let command = third.join("bin/weather_e2e").display().to_string();
+    for _ in 0..2 {
+        let start = start(&environment.home, &[&command])?;
+        assert!(start.ran(), "{start:?}");
+    }
+    let reported = events(&environment.home, "mcp_server_binary_mismatch")?;
+    let [reported] = &reported[..] else {
+        panic!("{reported:?}")
+    };
+    assert_eq!(
+        (text(reported, "action"), text(reported, "severity")),
+        ("audit", "medium")
+    );
+    assert!(
+        text(reported, "reason").contains("an environment that was not used before"),
+        "{reported}"
+    );
     Ok(())
 }
 
@@ -386,7 +464,10 @@ fn a_policy_sets_the_effect_of_each_cause() -> Result<()> {
     environment.home.configure(policy)?;
     let start = environment.start()?;
     assert_eq!(start.code, 1, "{start:?}");
-    assert!(start.answer.contains("dependency part-e2e 1.0 → 1.1"), "{start:?}");
+    assert!(
+        start.answer.contains("dependency part-e2e 1.0 → 1.1"),
+        "{start:?}"
+    );
     let command = environment.path("bin/weather_e2e");
     environment.home.configure(&format!(
         "version: 1\nmcp:\n  version_pinning: {{files: {{dependency: block}}}}\n  servers:\n    - {{id: weather, command: {command}, \
@@ -406,7 +487,10 @@ impl Project {
     fn new() -> Result<Self> {
         let home = Home::new()?;
         fs::create_dir_all(home.path("project"))?;
-        fs::write(home.path("project/package.json"), "{\"name\": \"project\", \"private\": true}")?;
+        fs::write(
+            home.path("project/package.json"),
+            "{\"name\": \"project\", \"private\": true}",
+        )?;
         let project = Self { home };
         project.install("1.2.0", "1.0.0")?;
         Ok(project)
@@ -424,7 +508,12 @@ impl Project {
         )?;
         fs::write(directory.join("package/index.js"), code)?;
         let archive = self.home.path(&format!("{name}-{version}.tgz"));
-        run(Command::new("tar").arg("czf").arg(&archive).arg("-C").arg(&directory).arg("package"))?;
+        run(Command::new("tar")
+            .arg("czf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(&directory)
+            .arg("package"))?;
         Ok(archive.display().to_string())
     }
 
@@ -437,7 +526,13 @@ impl Project {
     }
 
     fn npm(&self, archives: &[&str]) -> Result<()> {
-        let options = ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error"];
+        let options = [
+            "install",
+            "--offline",
+            "--no-audit",
+            "--no-fund",
+            "--loglevel=error",
+        ];
         run(Command::new("npm")
             .args(options)
             .args(archives)
@@ -464,7 +559,10 @@ fn updates_and_edits_of_npm_packages() -> Result<()> {
     let unrelated = project.pack("unrelated", "1.0.0", "", "")?;
     project.npm(&[&unrelated])?;
     assert!(project.start()?.ran());
-    assert_eq!(events(&project.home, "mcp_server_binary_mismatch")?, [Value::Null; 0]);
+    assert_eq!(
+        events(&project.home, "mcp_server_binary_mismatch")?,
+        [Value::Null; 0]
+    );
 
     let part = project.pack("part", "1.1.0", "// new\n", "")?;
     project.npm(&[&part])?;
@@ -489,6 +587,9 @@ fn updates_and_edits_of_npm_packages() -> Result<()> {
     project.npm(&[&weather])?;
     let start = project.start()?;
     assert_eq!(start.code, 1, "{start:?}");
-    assert!(start.answer.contains("package weather-e2e 1.2.0 → 1.3.0"), "{start:?}");
+    assert!(
+        start.answer.contains("package weather-e2e 1.2.0 → 1.3.0"),
+        "{start:?}"
+    );
     Ok(())
 }
