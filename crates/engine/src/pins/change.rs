@@ -163,6 +163,11 @@ impl<'m> Comparison<'m> {
             // A file that appears in the place of a package belongs to it, whatever else claims it.
             let appeared = file.now.filter(|_| file.before.is_none());
             let former = appeared.map_or_else(Vec::new, |file| owners(self.before, file.path));
+            // One package of npm can be installed in the directory of another.
+            let former = former
+                .into_iter()
+                .filter(|package| package.ecosystem == Ecosystem::Pypi);
+            let former: Vec<&InstalledPackage> = former.collect();
             let now = file.now.map_or_else(Vec::new, |file| owners(self.now, file.path));
             let ids: BTreeSet<PackageId> = before
                 .iter()
@@ -204,12 +209,18 @@ impl<'m> Comparison<'m> {
                 }
             }));
         }
-        for id in &updated {
-            let (before, now) = (old.get(id).copied(), new.get(id).copied());
+        for (before, now) in pairs(&updated, &old, &new) {
             let role = now.or(before).map(|package| package.role);
+            if let (Some(before), Some(now)) = (before, now)
+                && before.version == now.version
+                && !is_known_otherwise(now, self.now, accepted, &self.changed)
+            {
+                // npm moved it.
+                continue;
+            }
             let mut change = updated_package(before, now);
             if let Some(now) = now
-                && is_known_otherwise(id, now, self.now, accepted, &self.changed)
+                && is_known_otherwise(now, self.now, accepted, &self.changed)
             {
                 change = Change::new(
                     ChangeCause::Tampered,
@@ -225,6 +236,11 @@ impl<'m> Comparison<'m> {
             changes.push(change);
         }
         changes.extend(self.explain_loose(&loose));
+        if changes.is_empty() {
+            return Difference::Nothing {
+                is_earlier_form: false,
+            };
+        }
         only_start_up &= loose.is_empty();
         changes.sort_by(|a, b| (a.change.cause, &a.change.text).cmp(&(b.change.cause, &b.change.text)));
         changes.truncate(MAX_CHANGES);
@@ -348,6 +364,41 @@ fn by_place<'m>(notes: &ManifestNotes, manifest: &'m Manifest) -> BTreeMap<Strin
     files
 }
 
+/// A package before and after a change.
+type Update<'n> = (Option<&'n InstalledPackage>, Option<&'n InstalledPackage>);
+
+/// Returns the packages before and after the change. A package of npm that is gone from one place and is new in another
+/// one was moved, if there is only one of each.
+fn pairs<'n>(
+    ids: &BTreeSet<PackageId>,
+    old: &BTreeMap<PackageId, &'n InstalledPackage>,
+    new: &BTreeMap<PackageId, &'n InstalledPackage>,
+) -> Vec<Update<'n>> {
+    let all = ids.iter().map(|id| (old.get(id).copied(), new.get(id).copied()));
+    let (mut pairs, single): (Vec<Update<'n>>, Vec<Update<'n>>) =
+        all.partition(|(before, now)| before.is_some() && now.is_some());
+    let removed = || single.iter().filter_map(|(before, _)| *before);
+    let added = || single.iter().filter_map(|(_, now)| *now);
+    let only = |packages: Vec<&'n InstalledPackage>| match packages[..] {
+        [one] => Some(one),
+        _ => None,
+    };
+    let named = |name: &str| {
+        let is_it = |package: &&InstalledPackage| package.ecosystem == Ecosystem::Npm && package.name == name;
+        let (removed, added) = (removed().filter(is_it).collect(), added().filter(is_it).collect());
+        Some((only(removed)?, only(added)?))
+    };
+    for (before, now) in &single {
+        let pair = before.or(*now).and_then(|package| named(&package.name));
+        match (pair, before) {
+            (Some((before, now)), Some(_)) => pairs.push((Some(before), Some(now))),
+            (Some(_), None) => {}
+            (None, _) => pairs.push((*before, *now)),
+        }
+    }
+    pairs
+}
+
 fn packages(notes: &ManifestNotes) -> BTreeMap<PackageId, &InstalledPackage> {
     notes
         .packages
@@ -380,47 +431,50 @@ fn owners<'n>(notes: &'n ManifestNotes, path: &str) -> Vec<&'n InstalledPackage>
     }
 }
 
-/// Returns whether a version of a package is accepted, but with other files: an update to it is none.
+/// Returns whether a version of a package is accepted, but only with other files: an update to it is none. A package of npm
+/// is compared wherever it was installed.
 fn is_known_otherwise(
-    id: &PackageId,
     package: &InstalledPackage,
     notes: &ManifestNotes,
     accepted: &[Manifest],
     changed: &[ChangedFile<'_>],
 ) -> bool {
-    let files = |notes: &ManifestNotes, manifest: &Manifest, package: &InstalledPackage| {
-        let of_package = manifest
-            .entries()
-            .filter(|(path, _)| package.covers(path).is_some());
-        let placed = of_package.map(|(path, entry)| {
-            let relative = notes.sites.iter().find_map(|site| site.relative(path));
-            (relative.unwrap_or(path).to_owned(), entry.clone())
-        });
-        placed.collect::<BTreeMap<_, _>>()
-    };
-    let mut is_known = false;
-    let own: BTreeMap<String, ManifestEntry> = changed
-        .iter()
-        .filter_map(|file| file.now)
-        .filter(|file| package.covers(file.path).is_some())
-        .map(|file| {
-            let relative = notes.sites.iter().find_map(|site| site.relative(file.path));
-            (relative.unwrap_or(file.path).to_owned(), file.entry.clone())
-        })
+    let now = changed.iter().filter_map(|file| file.now);
+    let own: BTreeMap<String, &ManifestEntry> = now
+        .filter_map(|file| Some((relative(package, notes, file.path)?, file.entry)))
         .collect();
+    let mut is_known = false;
     for manifest in accepted {
         let Some(notes) = manifest.notes() else { continue };
-        let of_version = packages(notes).get(id).copied();
-        let Some(known) = of_version.filter(|known| known.version == package.version) else {
-            continue;
-        };
-        is_known = true;
-        let files = files(notes, manifest, known);
-        if own.iter().all(|(path, entry)| files.get(path) == Some(entry)) {
-            return false;
+        let of_version = notes.packages.iter().filter(|known| {
+            known.ecosystem == package.ecosystem
+                && (&known.name, &known.version) == (&package.name, &package.version)
+        });
+        for known in of_version {
+            is_known = true;
+            let entries = manifest.entries();
+            let files: BTreeMap<String, &ManifestEntry> = entries
+                .filter_map(|(path, entry)| Some((relative(known, notes, path)?, entry)))
+                .collect();
+            if own.iter().all(|(path, entry)| files.get(path) == Some(entry)) {
+                return false;
+            }
         }
     }
     is_known
+}
+
+/// Returns the path of a file of a package, relative to where it is installed; `None` if it is not one of its files.
+fn relative(package: &InstalledPackage, notes: &ManifestNotes, path: &str) -> Option<String> {
+    package.covers(path)?;
+    let place = match package.ecosystem {
+        Ecosystem::Pypi => notes.sites.iter().find_map(|site| site.relative(path)),
+        Ecosystem::Npm => package
+            .places
+            .first()
+            .and_then(|place| path.strip_prefix(place.as_str())),
+    };
+    Some(place.unwrap_or(path).to_owned())
 }
 
 fn contradicting(package: &InstalledPackage, files: &[String]) -> Change {

@@ -440,3 +440,52 @@ fn two_scripts_of_one_directory_are_two_servers() {
     );
     assert_eq!(verdict.state, PinState::Pinned);
 }
+
+/// A package of npm, with the versions of its dependency by place.
+fn npm(own: &str, parts: &[(&str, &str, &str)]) -> Manifest {
+    let mut manifest = Manifest::default();
+    let mut notes = ManifestNotes::default();
+    let mut add = |place: &str, name: &str, version: &str, content: &str, role: PackageRole| {
+        let digest = Digest::of(content.as_bytes());
+        let path = format!("{place}/index.js");
+        manifest.insert(path.as_bytes(), ManifestEntry::File { mode: 0o644, digest });
+        notes.packages.push(InstalledPackage {
+            ecosystem: Ecosystem::Npm,
+            name: name.to_owned(),
+            version: version.to_owned(),
+            role,
+            record: Consistent,
+            writers: Writers::Others,
+            integrity: Some(format!("sha512-{name}-{version}")),
+            places: vec![place.to_owned()],
+        });
+    };
+    add("node_modules/own", "own", own, own, PackageRole::Own);
+    for (place, version, content) in parts {
+        add(place, "part", version, content, PackageRole::Dependency);
+    }
+    manifest.with_notes(notes)
+}
+
+const TOP: &str = "node_modules/part";
+const NESTED: &str = "node_modules/own/node_modules/part";
+
+#[test_case("1.0", &[(NESTED, "1.0", "one")] => None; "moved")]
+#[test_case("1.0", &[(NESTED, "1.0", "evil")] => Some((ChangeCause::Tampered, "part 1.0 has other files than when this version was accepted".to_owned())); "moved and changed")]
+#[test_case("1.0", &[(NESTED, "1.1", "two")] => Some((ChangeCause::Dependency, "dependency part 1.0 → 1.1".to_owned())); "moved and updated")]
+#[test_case("1.0", &[(TOP, "1.0", "one"), (NESTED, "1.1", "two")] => Some((ChangeCause::Dependency, "dependency part 1.1 was added".to_owned())); "a second one")]
+#[test_case("1.0", &[(TOP, "1.0", "one"), (NESTED, "1.0", "evil")] => Some((ChangeCause::Tampered, "part 1.0 has other files than when this version was accepted".to_owned())); "a second one that is another")]
+#[test_case("1.1", &[(TOP, "1.0", "one")] => Some((ChangeCause::Package, "package own 1.0 → 1.1".to_owned())); "the package itself")]
+fn packages_of_npm(own: &str, parts: &[(&str, &str, &str)]) -> Option<(ChangeCause, String)> {
+    let pinned = npm("1.0", &[(TOP, "1.0", "one")]);
+    let accepted = std::slice::from_ref(&pinned);
+    match change::difference(&pinned, &npm(own, parts), accepted) {
+        change::Difference::Nothing { .. } => None,
+        change::Difference::NewEnvironment(changes) | change::Difference::Changes(changes) => {
+            let [change] = &changes[..] else {
+                panic!("{changes:?}")
+            };
+            Some((change.change.cause, change.change.text.clone()))
+        }
+    }
+}

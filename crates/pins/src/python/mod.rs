@@ -313,9 +313,13 @@ impl PythonPackage {
 
     fn add_module(&mut self, setting: &ServerLayout<'_>, name: &str) -> Result<(), PackageError> {
         let top = name.split('.').next().unwrap_or(name);
+        let providers = self.index.providers(top);
+        // Directories of path files come after the environment's own.
+        let is_installed = |name: &String| self.index.get(name).is_some_and(|found| found.editable.is_none());
+        let extra = self.extra.iter().filter(|_| !providers.iter().any(is_installed));
         let local = std::iter::once(&setting.working_directory)
             .chain(&self.environment.named)
-            .chain(&self.extra)
+            .chain(extra)
             .find_map(|directory| Some((directory.clone(), module_in(setting.root, directory, top)?)));
         self.uses_extra = local
             .as_ref()
@@ -324,7 +328,6 @@ impl PythonPackage {
             self.parts.sources.insert(directory);
             place
         });
-        let providers = self.index.providers(top);
         let (place, modules) = match local {
             Some(place) => {
                 let modules = imports_below(setting.root, &place)?.modules;

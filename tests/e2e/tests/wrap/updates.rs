@@ -520,8 +520,7 @@ impl Project {
     fn install(&self, weather: &str, part: &str) -> Result<()> {
         let code = format!("// {part}\n");
         let part = self.pack("part", part, &code, "")?;
-        let requires = format!("\"part\": \"file:{part}\"");
-        let weather = self.pack("weather-e2e", weather, SCRIPT, &requires)?;
+        let weather = self.pack("weather-e2e", weather, SCRIPT, "\"part\": \"*\"")?;
         self.npm(&[&part, &weather])
     }
 
@@ -582,8 +581,12 @@ fn updates_and_edits_of_npm_packages() -> Result<()> {
     fs::write(&file, code)?;
     assert!(project.start()?.ran(), "as accepted");
 
-    let requires = format!("\"part\": \"file:{part}\"");
-    let weather = project.pack("weather-e2e", "1.3.0", &format!("{SCRIPT}// new\n"), &requires)?;
+    let weather = project.pack(
+        "weather-e2e",
+        "1.3.0",
+        &format!("{SCRIPT}// new\n"),
+        "\"part\": \"*\"",
+    )?;
     project.npm(&[&weather])?;
     let start = project.start()?;
     assert_eq!(start.code, 1, "{start:?}");
