@@ -19,6 +19,7 @@ mod launchers;
 mod limits;
 mod locked;
 mod logs;
+mod npm_updates;
 mod pipes;
 mod policy;
 mod privacy;

@@ -22,10 +22,6 @@ const ASKED: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 /// The code of a server in Python.
 const CODE: &str = "import sys\ndef main():\n    for line in sys.stdin: print(line.replace('method', \
     'result').replace('\"ping\"', '{}'), end='', flush=True)\n";
-/// The code of a server in JavaScript.
-const SCRIPT: &str = "#!/usr/bin/env node\nrequire('part');\nprocess.stdin.on('data', line => \
-    process.stdout.write(String(line).replace('method', 'result').replace('\"ping\"', '{}')));\n";
-
 /// Writes a wheel: `python3 - NAME VERSION REQUIRES CODE DIRECTORY`.
 const WHEEL: &str = "
 import base64, hashlib, sys, zipfile
@@ -36,7 +32,7 @@ metadata += ''.join(f'Requires-Dist: {one}\\n' for one in requires.split())
 files = {f'{name}/__init__.py': code, f'{name}/__main__.py': f'from {name} import main\\nmain()\\n',
     f'{info}/METADATA': metadata,
     f'{info}/WHEEL': 'Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n',
-    f'{info}/entry_points.txt': f'[console_scripts]\\n{name}={name}:main\\n'}
+    f'{info}/entry_points.txt': f'[console_scripts]\\n{name.replace(chr(95), chr(45))}={name}:main\\n'}
 if name.startswith('hook'): files[f'{name}.pth'] = f'import {name}\\n'
 digest = lambda text: base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()
 files[f'{info}/RECORD'] = ''.join(f'{path},sha256={digest(text)},{len(text)}\\n' for path, text in files.items()) \
@@ -61,7 +57,7 @@ for line in open(record):
 open(record, 'w').write(''.join(lines))
 ";
 
-fn run(command: &mut Command) -> Result<()> {
+pub(crate) fn run(command: &mut Command) -> Result<()> {
     let output = command.output()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?}: {errors}");
@@ -72,7 +68,7 @@ fn script(code: &str, arguments: &[&str]) -> Result<()> {
     run(Command::new(python()?).args(["-c", code]).args(arguments))
 }
 
-/// A virtual environment with the package `weather_e2e`, which needs `part_e2e`.
+/// A virtual environment with the package `mcp_server_weather`, which needs `part_e2e`.
 struct Environment {
     home: Home,
     directory: PathBuf,
@@ -85,7 +81,7 @@ impl Environment {
         let environment = Self { home, directory };
         environment.create("venv")?;
         environment.install("part_e2e", "1.0", "", "")?;
-        environment.install("weather_e2e", "1.2.0", "part_e2e", CODE)?;
+        environment.install("mcp_server_weather", "1.2.0", "part_e2e", CODE)?;
         Ok(environment)
     }
 
@@ -132,7 +128,7 @@ impl Environment {
 
     /// Starts the server by its command.
     fn start(&self) -> Result<Start> {
-        start(&self.home, &[&self.path("bin/weather_e2e")])
+        start(&self.home, &[&self.path("bin/mcp-server-weather")])
     }
 
     fn edit(&self, name: &str) -> Result<()> {
@@ -144,21 +140,21 @@ impl Environment {
 
 /// The outcome of one start.
 #[derive(Debug)]
-struct Start {
-    code: i32,
-    answer: String,
+pub(crate) struct Start {
+    pub(crate) code: i32,
+    pub(crate) answer: String,
     errors: String,
 }
 
 impl Start {
     /// Returns whether the server answered.
-    fn ran(&self) -> bool {
+    pub(crate) fn ran(&self) -> bool {
         self.code == 0 && self.answer.contains("result")
     }
 }
 
 /// Starts a server, asks it once, and ends it.
-fn start(home: &Home, command: &[&str]) -> Result<Start> {
+pub(crate) fn start(home: &Home, command: &[&str]) -> Result<Start> {
     let mut wrapped = Wrapped::start(&mut home.wrap(&["--server", "weather"], command)?)?;
     wrapped.send(ASKED)?;
     let answer = wrapped.line()?;
@@ -170,7 +166,7 @@ fn start(home: &Home, command: &[&str]) -> Result<Start> {
     })
 }
 
-fn events(home: &Home, kind: &str) -> Result<Vec<Value>> {
+pub(crate) fn events(home: &Home, kind: &str) -> Result<Vec<Value>> {
     let store = home.path("store.db").display().to_string();
     let run = program::run([
         "events", "--json", "--limit", "1000", "--type", kind, "--db", &store,
@@ -181,7 +177,7 @@ fn events(home: &Home, kind: &str) -> Result<Vec<Value>> {
 }
 
 /// Starts a server for the first time.
-fn pin(home: &Home, command: &[&str]) -> Result<()> {
+pub(crate) fn pin(home: &Home, command: &[&str]) -> Result<()> {
     let first = start(home, command)?;
     ensure!(first.ran(), "{first:?}");
     wait::until("its pin", || {
@@ -193,7 +189,7 @@ fn pin(home: &Home, command: &[&str]) -> Result<()> {
 }
 
 /// Returns the causes and texts of the changes in the latest mismatch.
-fn changes(home: &Home) -> Result<Vec<(String, String)>> {
+pub(crate) fn changes(home: &Home) -> Result<Vec<(String, String)>> {
     let mismatches = events(home, "mcp_server_binary_mismatch")?;
     let latest = mismatches.last().context("a mismatch")?;
     let changes = latest["changes"].as_array().context("changes")?;
@@ -201,16 +197,16 @@ fn changes(home: &Home) -> Result<Vec<(String, String)>> {
     Ok(changes.iter().map(told).collect())
 }
 
-fn change(cause: &str, text: &str) -> Vec<(String, String)> {
+pub(crate) fn change(cause: &str, text: &str) -> Vec<(String, String)> {
     vec![(cause.to_owned(), text.to_owned())]
 }
 
 #[test]
 fn unrelated_packages_and_caches_change_nothing() -> Result<()> {
     let environment = Environment::new()?;
-    pin(&environment.home, &[&environment.path("bin/weather_e2e")])?;
+    pin(&environment.home, &[&environment.path("bin/mcp-server-weather")])?;
     environment.install("unrelated_e2e", "1.0", "", "")?;
-    let compiled = environment.site("weather_e2e/__pycache__")?;
+    let compiled = environment.site("mcp_server_weather/__pycache__")?;
     fs::create_dir_all(&compiled)?;
     fs::write(compiled.join("x.pyc"), "x")?;
     let again = environment.start()?;
@@ -225,7 +221,7 @@ fn unrelated_packages_and_caches_change_nothing() -> Result<()> {
 #[test]
 fn an_upgraded_dependency_is_reported_until_it_is_accepted() -> Result<()> {
     let environment = Environment::new()?;
-    pin(&environment.home, &[&environment.path("bin/weather_e2e")])?;
+    pin(&environment.home, &[&environment.path("bin/mcp-server-weather")])?;
     environment.install("part_e2e", "1.1", "", "# new\n")?;
     for _ in 0..2 {
         let start = environment.start()?;
@@ -250,7 +246,7 @@ fn an_upgraded_dependency_is_reported_until_it_is_accepted() -> Result<()> {
     Ok(())
 }
 
-fn trust(home: &Home) -> Result<()> {
+pub(crate) fn trust(home: &Home) -> Result<()> {
     let [store, socket] = ["store.db", "no-daemon"].map(|name| home.path(name).display().to_string());
     let run = program::run([
         "pins", "trust", "--server", "weather", "--db", &store, "--socket", &socket,
@@ -262,35 +258,40 @@ fn trust(home: &Home) -> Result<()> {
 #[test]
 fn an_upgraded_package_waits_for_approval() -> Result<()> {
     let environment = Environment::new()?;
-    pin(&environment.home, &[&environment.path("bin/weather_e2e")])?;
-    environment.install("weather_e2e", "1.3.0", "part_e2e", &format!("{CODE}# new\n"))?;
+    pin(&environment.home, &[&environment.path("bin/mcp-server-weather")])?;
+    environment.install(
+        "mcp_server_weather",
+        "1.3.0",
+        "part_e2e",
+        &format!("{CODE}# new\n"),
+    )?;
     let start = environment.start()?;
     assert_eq!(start.code, 1, "{start:?}");
     assert!(
         start
             .answer
-            .contains("it changed since it was pinned: package weather-e2e 1.2.0 → 1.3.0"),
+            .contains("it changed since it was pinned: package mcp-server-weather 1.2.0 → 1.3.0"),
         "{start:?}"
     );
     assert!(
-        start.errors.contains("package weather-e2e 1.2.0 → 1.3.0"),
+        start.errors.contains("package mcp-server-weather 1.2.0 → 1.3.0"),
         "{start:?}"
     );
     assert_eq!(
         changes(&environment.home)?,
-        change("package", "package weather-e2e 1.2.0 → 1.3.0")
+        change("package", "package mcp-server-weather 1.2.0 → 1.3.0")
     );
     trust(&environment.home)?;
     assert!(environment.start()?.ran());
     Ok(())
 }
 
-#[test_case("weather_e2e/__init__.py", false; "the package itself")]
+#[test_case("mcp_server_weather/__init__.py", false; "the package itself")]
 #[test_case("part_e2e/__init__.py", false; "a dependency")]
 #[test_case("part_e2e/__init__.py", true; "a dependency, with its record")]
 fn an_edited_file_of_a_package_is_tampering(file: &str, rewrites: bool) -> Result<()> {
     let environment = Environment::new()?;
-    pin(&environment.home, &[&environment.path("bin/weather_e2e")])?;
+    pin(&environment.home, &[&environment.path("bin/mcp-server-weather")])?;
     environment.edit(file)?;
     if rewrites {
         let site = environment.site("")?.display().to_string();
@@ -314,7 +315,7 @@ fn an_edited_file_of_a_package_is_tampering(file: &str, rewrites: bool) -> Resul
 #[test]
 fn code_at_the_start_of_python_is_tampering() -> Result<()> {
     let environment = Environment::new()?;
-    pin(&environment.home, &[&environment.path("bin/weather_e2e")])?;
+    pin(&environment.home, &[&environment.path("bin/mcp-server-weather")])?;
     fs::write(environment.site("sitecustomize.py")?, "print('evil')\n")?;
     let start = environment.start()?;
     assert_eq!(start.code, 1, "{start:?}");
@@ -328,27 +329,27 @@ fn code_at_the_start_of_python_is_tampering() -> Result<()> {
 #[test]
 fn a_package_that_was_refused_by_its_command_is_refused_as_a_module() -> Result<()> {
     let environment = Environment::new()?;
-    pin(&environment.home, &[&environment.path("bin/weather_e2e")])?;
+    pin(&environment.home, &[&environment.path("bin/mcp-server-weather")])?;
     let module = [
         environment.path("bin/python"),
         "-m".to_owned(),
-        "weather_e2e".to_owned(),
+        "mcp_server_weather".to_owned(),
     ];
     let module: Vec<&str> = module.iter().map(String::as_str).collect();
     assert!(start(&environment.home, &module)?.ran(), "unchanged");
     let other = Environment::new()?;
-    pin(&other.home, &[&other.path("bin/weather_e2e")])?;
-    other.edit("weather_e2e/__init__.py")?;
+    pin(&other.home, &[&other.path("bin/mcp-server-weather")])?;
+    other.edit("mcp_server_weather/__init__.py")?;
     let module = [
         other.path("bin/python"),
         "-m".to_owned(),
-        "weather_e2e".to_owned(),
+        "mcp_server_weather".to_owned(),
     ];
     let module: Vec<&str> = module.iter().map(String::as_str).collect();
     let refused = start(&other.home, &module)?;
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(
-        refused.answer.contains("files of weather-e2e 1.2.0"),
+        refused.answer.contains("files of mcp-server-weather 1.2.0"),
         "{refused:?}"
     );
     Ok(())
@@ -358,29 +359,32 @@ fn a_package_that_was_refused_by_its_command_is_refused_as_a_module() -> Result<
 fn one_wheel_in_two_environments_is_one_server() -> Result<()> {
     let environment = Environment::new()?;
     environment.install("hook_e2e", "1.0", "", "")?;
-    pin(&environment.home, &[&environment.path("bin/weather_e2e")])?;
+    pin(&environment.home, &[&environment.path("bin/mcp-server-weather")])?;
     // Another installer writes another command, and its environments have no package with a path file.
     environment.create("second")?;
     let second = environment.home.path("second");
     for (name, version, requires, code) in [
         ("part_e2e", "1.0", "", ""),
-        ("weather_e2e", "1.2.0", "part_e2e", CODE),
+        ("mcp_server_weather", "1.2.0", "part_e2e", CODE),
     ] {
         let wheel = environment.wheel(name, version, requires, code)?;
         environment.install_into(&second, &wheel)?;
     }
     let python = second.join("bin/python");
-    let command = second.join("bin/weather_e2e");
+    let command = second.join("bin/mcp-server-weather");
     fs::write(
         &command,
         format!(
-            "#!{}\n# -*- coding: utf-8 -*-\nimport sys\nfrom weather_e2e import main\nif __name__ == \"__main__\":\n    if \
+            "#!{}\n# -*- coding: utf-8 -*-\nimport sys\nfrom mcp_server_weather import main\nif __name__ == \"__main__\":\n    if \
              sys.argv[0].endswith(\"-script.pyw\"):\n        sys.argv[0] = sys.argv[0][:-11]\n    elif \
              sys.argv[0].endswith(\".exe\"):\n        sys.argv[0] = sys.argv[0][:-4]\n    sys.exit(main())\n",
             python.display()
         ),
     )?;
-    for command in [command.display().to_string(), environment.path("bin/weather_e2e")] {
+    for command in [
+        command.display().to_string(),
+        environment.path("bin/mcp-server-weather"),
+    ] {
         let start = start(&environment.home, &[&command])?;
         assert!(start.ran(), "{start:?}");
     }
@@ -394,13 +398,13 @@ fn one_wheel_in_two_environments_is_one_server() -> Result<()> {
     let third = environment.home.path("third");
     for (name, version, requires, code) in [
         ("part_e2e", "1.0", "", ""),
-        ("weather_e2e", "1.2.0", "part_e2e", CODE),
+        ("mcp_server_weather", "1.2.0", "part_e2e", CODE),
         ("hook_e2e", "2.0", "", ""),
     ] {
         let wheel = environment.wheel(name, version, requires, code)?;
         environment.install_into(&third, &wheel)?;
     }
-    let command = third.join("bin/weather_e2e").display().to_string();
+    let command = third.join("bin/mcp-server-weather").display().to_string();
     for _ in 0..2 {
         let start = start(&environment.home, &[&command])?;
         assert!(start.ran(), "{start:?}");
@@ -458,7 +462,7 @@ fn an_edited_source(is_work_tree: bool) -> Result<()> {
 #[test]
 fn a_policy_sets_the_effect_of_each_cause() -> Result<()> {
     let environment = Environment::new()?;
-    pin(&environment.home, &[&environment.path("bin/weather_e2e")])?;
+    pin(&environment.home, &[&environment.path("bin/mcp-server-weather")])?;
     environment.install("part_e2e", "1.1", "", "# new\n")?;
     let policy = "version: 1\nmcp: {version_pinning: {files: {dependency: block}}}\n";
     environment.home.configure(policy)?;
@@ -468,131 +472,12 @@ fn a_policy_sets_the_effect_of_each_cause() -> Result<()> {
         start.answer.contains("dependency part-e2e 1.0 → 1.1"),
         "{start:?}"
     );
-    let command = environment.path("bin/weather_e2e");
+    let command = environment.path("bin/mcp-server-weather");
     environment.home.configure(&format!(
         "version: 1\nmcp:\n  version_pinning: {{files: {{dependency: block}}}}\n  servers:\n    - {{id: weather, command: {command}, \
          on_change: alert}}\n"
     ))?;
     let start = environment.start()?;
     assert!(start.ran(), "{start:?}");
-    Ok(())
-}
-
-/// An npm project with the package `weather-e2e`, which needs `part`.
-struct Project {
-    home: Home,
-}
-
-impl Project {
-    fn new() -> Result<Self> {
-        let home = Home::new()?;
-        fs::create_dir_all(home.path("project"))?;
-        fs::write(
-            home.path("project/package.json"),
-            "{\"name\": \"project\", \"private\": true}",
-        )?;
-        let project = Self { home };
-        project.install("1.2.0", "1.0.0")?;
-        Ok(project)
-    }
-
-    /// Packs a package into an archive.
-    fn pack(&self, name: &str, version: &str, code: &str, requires: &str) -> Result<String> {
-        let directory = self.home.path(&format!("{name}-{version}"));
-        fs::create_dir_all(directory.join("package"))?;
-        fs::write(
-            directory.join("package/package.json"),
-            format!(
-                "{{\"name\": \"{name}\", \"version\": \"{version}\", \"bin\": \"index.js\", \"dependencies\": {{{requires}}}}}"
-            ),
-        )?;
-        fs::write(directory.join("package/index.js"), code)?;
-        let archive = self.home.path(&format!("{name}-{version}.tgz"));
-        run(Command::new("tar")
-            .arg("czf")
-            .arg(&archive)
-            .arg("-C")
-            .arg(&directory)
-            .arg("package"))?;
-        Ok(archive.display().to_string())
-    }
-
-    fn install(&self, weather: &str, part: &str) -> Result<()> {
-        let code = format!("// {part}\n");
-        let part = self.pack("part", part, &code, "")?;
-        let weather = self.pack("weather-e2e", weather, SCRIPT, "\"part\": \"*\"")?;
-        self.npm(&[&part, &weather])
-    }
-
-    fn npm(&self, archives: &[&str]) -> Result<()> {
-        let options = [
-            "install",
-            "--offline",
-            "--no-audit",
-            "--no-fund",
-            "--loglevel=error",
-        ];
-        run(Command::new("npm")
-            .args(options)
-            .args(archives)
-            .env("npm_config_cache", self.home.path("npm"))
-            .current_dir(self.home.path("project")))
-    }
-
-    fn command(&self) -> [String; 2] {
-        let path = self.home.path("project/node_modules/weather-e2e/index.js");
-        ["node".to_owned(), path.display().to_string()]
-    }
-
-    fn start(&self) -> Result<Start> {
-        let [node, path] = self.command();
-        start(&self.home, &[&node, &path])
-    }
-}
-
-#[test]
-fn updates_and_edits_of_npm_packages() -> Result<()> {
-    let project = Project::new()?;
-    let [node, path] = project.command();
-    pin(&project.home, &[&node, &path])?;
-    let unrelated = project.pack("unrelated", "1.0.0", "", "")?;
-    project.npm(&[&unrelated])?;
-    assert!(project.start()?.ran());
-    assert_eq!(
-        events(&project.home, "mcp_server_binary_mismatch")?,
-        [Value::Null; 0]
-    );
-
-    let part = project.pack("part", "1.1.0", "// new\n", "")?;
-    project.npm(&[&part])?;
-    let start = project.start()?;
-    let told = changes(&project.home)?;
-    assert!(start.ran(), "{start:?}");
-    assert_eq!(told, change("dependency", "dependency part 1.0.0 → 1.1.0"));
-    trust(&project.home)?;
-
-    let file = project.home.path("project/node_modules/part/index.js");
-    let code = fs::read(&file)?;
-    fs::write(&file, "// evil\n")?;
-    let start = project.start()?;
-    assert_eq!(start.code, 1, "{start:?}");
-    let told = changes(&project.home)?;
-    assert_eq!(told.first().context("a change")?.0, "tampered", "{told:?}");
-    fs::write(&file, code)?;
-    assert!(project.start()?.ran(), "as accepted");
-
-    let weather = project.pack(
-        "weather-e2e",
-        "1.3.0",
-        &format!("{SCRIPT}// new\n"),
-        "\"part\": \"*\"",
-    )?;
-    project.npm(&[&weather])?;
-    let start = project.start()?;
-    assert_eq!(start.code, 1, "{start:?}");
-    assert!(
-        start.answer.contains("package weather-e2e 1.2.0 → 1.3.0"),
-        "{start:?}"
-    );
     Ok(())
 }
