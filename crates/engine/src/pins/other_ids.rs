@@ -91,7 +91,7 @@ impl Pins {
                 && package.is_some_and(|package| is_installed(package.manifest().notes()))
                 && pinned
                     .manifest()
-                    .is_none_or(|manifest| is_installed(manifest.notes().or(package.and_then(notes))))
+                    .is_none_or(|manifest| is_installed(manifest.notes().or_else(|| package.and_then(notes))))
         };
         match &self.package {
             Some(pinned) if pinned_script.is_none() && script.is_none() => {

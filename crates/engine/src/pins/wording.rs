@@ -62,7 +62,7 @@ impl PinVerdict {
     /// Returns whether the cause of some difference is known.
     fn is_explained(&self) -> bool {
         let mut changes = self.mismatches.iter().flat_map(|mismatch| &mismatch.changes);
-        changes.any(|change| is_explained(change))
+        changes.any(is_explained)
     }
 
     /// Returns the change that a person should know about first.
