@@ -6,8 +6,8 @@ use mcpmon_model::{ManifestNotes, PackageRole, PinKey, PinPart};
 use mcpmon_policy::{Mode, Pinning};
 
 use super::{
-    AcceptedSets, PackagePin, Part, PinBook, PinMismatch, PinVerdict, PinnedPackage, Pins, ServerFiles,
-    compare, nearest,
+    AcceptanceGround, AcceptedSets, PackagePin, Part, PinBook, PinMismatch, PinVerdict, PinnedPackage, Pins,
+    ServerFiles, compare, nearest,
 };
 
 /// The relation of pins to the files of a start.
@@ -61,7 +61,28 @@ impl PinBook {
                 }
             }
         }
-        compare(accepted, actual, policy, mode)
+        let verdict = compare(accepted, actual, policy, mode);
+        match key.uid {
+            0 => verdict.for_root(policy, mode),
+            _ => verdict,
+        }
+    }
+}
+
+impl PinVerdict {
+    /// Returns the verdict on a server that root runs: it can write all of the system's files itself. Only an interpreter or
+    /// launcher in its place is accepted as an upgrade.
+    fn for_root(self, policy: Pinning, mode: Mode) -> Self {
+        let ground = self.store.as_ref().map(|new| new.ground);
+        let is_beyond = |mismatch: &PinMismatch| mismatch.part == PinPart::Package || !mismatch.is_in_place();
+        if ground != Some(AcceptanceGround::SystemUpgrade) || !self.mismatches.iter().any(is_beyond) {
+            return self;
+        }
+        Self {
+            action: effect_of(&self.mismatches, &self.unhashed, policy, mode),
+            store: None,
+            ..self
+        }
     }
 }
 

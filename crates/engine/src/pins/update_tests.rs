@@ -489,3 +489,28 @@ fn packages_of_npm(own: &str, parts: &[(&str, &str, &str)]) -> Option<(ChangeCau
         }
     }
 }
+
+/// Root can write the system's files itself.
+#[test_case(1000 => (Action::Audit, true); "of a user")]
+#[test_case(0 => (Action::Block, false); "of root")]
+fn a_dependency_that_only_root_can_have_changed(uid: u32) -> (Action, bool) {
+    let key = PinKey {
+        server: ServerId::new("weather").expect("an id"),
+        name: "weather".to_owned(),
+        uid,
+    };
+    let mut book = PinBook::default();
+    book.add(key.clone(), installed().pins());
+    let mut now = installed().file(&format!("{SITE}/mcp/__init__.py"), "patched");
+    for package in &mut now.packages {
+        package.writers = Writers::Root;
+    }
+    let verdict = book.compare(
+        &key,
+        book.accepted(&key),
+        now.files(),
+        Pinning::default(),
+        Mode::Enforce,
+    );
+    (verdict.action, verdict.is_accepted_upgrade())
+}
