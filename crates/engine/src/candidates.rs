@@ -258,6 +258,7 @@ mod tests {
             env_allow: Vec::new(),
             env_deny: Vec::new(),
             processes: None,
+            on_change: None,
             sandbox: SandboxPolicy::default(),
         };
         let restricted = BTreeMap::from([(server.id.clone(), 2)]);

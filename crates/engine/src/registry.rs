@@ -231,6 +231,7 @@ mod tests {
             processes: None,
             sandbox: Default::default(),
             egress: None,
+            on_change: None,
         };
         let address = |text: &str| RemoteHost::Address(text.parse().expect("an address"));
         let policy = Policy {

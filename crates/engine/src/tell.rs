@@ -105,6 +105,7 @@ pub(super) fn mismatches(
             actual_hash: mismatch.actual,
             part: mismatch.part,
             changed_files: mismatch.changed_files.clone(),
+            changes: mismatch.changes.clone(),
         };
         let mut event = about(now, instance, serving, kind);
         event.action = verdict.action;

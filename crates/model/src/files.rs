@@ -143,6 +143,38 @@ pub struct ServerFiles {
     pub package: Option<Part<PinnedPackage>>,
     /// The launcher that started it, if it was not started directly.
     pub launcher: Option<LauncherFiles>,
+    /// The digest of the whole script, without its interpreter, if `script` has the digest of the code that it starts: an
+    /// installer wrote it. Earlier versions compared this one.
+    pub generated_script: Option<Digest>,
+}
+
+/// A change of a server's files with its cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChange {
+    /// The cause.
+    pub cause: ChangeCause,
+    /// The change in words.
+    pub text: String,
+}
+
+/// The cause of a change of a server's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeCause {
+    /// Files contradict the records of their package manager.
+    Tampered,
+    /// Nothing explains it.
+    Unknown,
+    /// The server's own package was updated, and agrees with the records.
+    Package,
+    /// The interpreter is another one.
+    Runtime,
+    /// The launcher is another one.
+    Launcher,
+    /// A dependency was updated, and agrees with the records.
+    Dependency,
+    /// A source of the user's own was edited, in a version-controlled work tree that existed when the pin was made.
+    OwnSource,
 }
 
 /// The files of a launcher.

@@ -17,6 +17,7 @@ mod finding;
 mod glob;
 mod held_call;
 mod ids;
+mod installed;
 pub mod json;
 mod kill;
 mod layer;
@@ -47,13 +48,14 @@ pub use event::{
     FieldChange, IpProtocol, PinPart, ProcessRef, ServerType,
 };
 pub use files::{
-    Ecosystem, LauncherFiles, PackageOrigin, Part, PinnedFile, PinnedPackage, RegistryEntry, ServerFiles,
-    Writers,
+    ChangeCause, Ecosystem, FileChange, LauncherFiles, PackageOrigin, Part, PinnedFile, PinnedPackage,
+    RegistryEntry, ServerFiles, Writers,
 };
 pub use finding::{BUILT_IN, Category, CustomPattern, Finding, InspectionSubject, Match, TextStance};
 pub use glob::NameGlob;
 pub use held_call::{AnsweredCall, CallAnswer, HeldCall};
 pub use ids::{EventId, PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
+pub use installed::{InstalledPackage, ManifestNotes, NotedDirectory, PackageRole, RecordState};
 pub use json::RawJson;
 pub use kill::{Kill, Kills, MAX_KILLED_SESSIONS};
 pub use layer::Layer;

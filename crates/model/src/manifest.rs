@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::{Digest, ParseDigestError};
+use super::{Digest, ManifestNotes, ParseDigestError};
 
 /// Every file of a package and of the packages that it depends on, by path relative to the directory of installation.
 ///
 /// Directories are not listed: an empty one changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Manifest(BTreeMap<String, ManifestEntry>);
+pub struct Manifest {
+    entries: BTreeMap<String, ManifestEntry>,
+    notes: Option<ManifestNotes>,
+}
 
 /// One entry of a [`Manifest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +68,9 @@ pub enum ManifestProblem {
     /// A link target with a broken escape.
     #[error("the link target has a broken escape")]
     Target,
+    /// A note that is cut off, or one of too many.
+    #[error("the note cannot be read")]
+    Note,
 }
 
 impl Manifest {
@@ -73,41 +79,91 @@ impl Manifest {
 
     /// Adds or replaces the entry at `path`, given as the bytes of the file system.
     pub fn insert(&mut self, path: &[u8], entry: ManifestEntry) {
-        self.0.insert(escape(path), entry);
+        self.entries.insert(escape(path), entry);
     }
 
     /// Returns the number of entries.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.entries.len()
     }
 
     /// Returns whether there is nothing.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
     }
 
     /// Returns the escaped paths, in order.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.entries.keys().map(String::as_str)
     }
 
     /// Returns the escaped paths with their entries, in order.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &ManifestEntry)> {
-        self.0.iter().map(|(path, entry)| (path.as_str(), entry))
+        self.entries.iter().map(|(path, entry)| (path.as_str(), entry))
+    }
+
+    /// Returns the entries at an escaped path and below it.
+    pub fn below<'m>(&'m self, place: &'m str) -> impl Iterator<Item = (&'m str, &'m ManifestEntry)> {
+        let from = self
+            .entries
+            .range::<str, _>((std::ops::Bound::Included(place), std::ops::Bound::Unbounded));
+        let alike = from.take_while(move |(path, _)| path.starts_with(place));
+        let below =
+            alike.filter(move |(path, _)| path.len() == place.len() || path[place.len()..].starts_with('/'));
+        below.map(|(path, entry)| (path.as_str(), entry))
+    }
+
+    /// Returns the name that a path has in a manifest.
+    pub fn name(path: &[u8]) -> String {
+        escape(path)
+    }
+
+    /// Returns the entry at an escaped path.
+    pub fn entry(&self, path: &str) -> Option<&ManifestEntry> {
+        self.entries.get(path)
+    }
+
+    /// Returns the same manifest with notes about the packages that its files belong to.
+    #[must_use]
+    pub fn with_notes(self, notes: ManifestNotes) -> Self {
+        Self {
+            notes: Some(notes),
+            ..self
+        }
+    }
+
+    /// Returns the notes; `None` for a manifest of an earlier version, or of something that was not installed.
+    pub const fn notes(&self) -> Option<&ManifestNotes> {
+        self.notes.as_ref()
     }
 
     /// Returns the digest of the encoded manifest: it is equal if and only if path, mode, kind and content of every
-    /// entry are equal.
+    /// entry are equal. Notes do not count.
     pub fn digest(&self) -> Digest {
-        Digest::of(self.encode().as_bytes())
+        Digest::of(self.encode_entries().as_bytes())
     }
 
-    /// Encodes the manifest: one line per entry with path, mode, kind, and digest or target, separated by tabs.
+    /// Returns the digest of the manifest that [`Manifest::encode`] wrote.
+    pub fn digest_of_text(text: &str) -> Digest {
+        let mut entries = text;
+        while is_note(entries) {
+            entries = entries.split_once('\n').map_or("", |(_, rest)| rest);
+        }
+        Digest::of(entries.as_bytes())
+    }
+
+    /// Encodes the manifest: its notes, and one line per entry with path, mode, kind, and digest or target, separated by
+    /// tabs.
     ///
     /// Everything except printable ASCII is escaped, so that no name can forge a field, a line or a terminal sequence.
     pub fn encode(&self) -> String {
-        self.0.iter().fold(
-            String::with_capacity(self.0.len() * 128),
+        let notes = self.notes.as_ref().map(ManifestNotes::encode);
+        notes.unwrap_or_default() + &self.encode_entries()
+    }
+
+    fn encode_entries(&self) -> String {
+        self.entries.iter().fold(
+            String::with_capacity(self.entries.len() * 128),
             |mut text, (path, entry)| {
                 let written = match entry {
                     ManifestEntry::File { mode, digest } => {
@@ -127,33 +183,35 @@ impl Manifest {
     /// # Errors
     /// At the first line that is no entry.
     pub fn decode(text: &str) -> Result<Self, ParseManifestError> {
-        text.lines()
-            .enumerate()
-            .map(|(index, line)| {
-                decode_line(line).map_err(|problem| ParseManifestError {
-                    line: index + 1,
-                    problem,
-                })
-            })
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let mut manifest = Self::default();
+        for (index, line) in text.lines().enumerate() {
+            let read = match is_note(line) {
+                true => manifest.notes.get_or_insert_default().decode_line(line),
+                false => decode_line(line).map(|(path, entry)| _ = manifest.entries.insert(path, entry)),
+            };
+            read.map_err(|problem| ParseManifestError {
+                line: index + 1,
+                problem,
+            })?;
+        }
+        Ok(manifest)
     }
 
     /// Lists the entries that differ: `added`, `removed` or `changed` and the path. There are at most
     /// [`Manifest::MAX_CHANGES`] lines; the last of them counts the rest if there are more.
     pub fn changes(old: &Self, new: &Self) -> Vec<String> {
         let mut changes: BTreeMap<&str, &str> = BTreeMap::new();
-        for (path, entry) in &new.0 {
-            match old.0.get(path) {
+        for (path, entry) in &new.entries {
+            match old.entries.get(path) {
                 None => _ = changes.insert(path, "added"),
                 Some(before) if before != entry => _ = changes.insert(path, "changed"),
                 Some(_) => {}
             }
         }
         changes.extend(
-            old.0
+            old.entries
                 .keys()
-                .filter(|path| !new.0.contains_key(*path))
+                .filter(|path| !new.entries.contains_key(*path))
                 .map(|path| (path.as_str(), "removed")),
         );
         let total = changes.len();
@@ -184,6 +242,12 @@ impl SpecialFile {
     }
 }
 
+/// Returns whether a line is a note: it begins with a tab and a word. An entry with an empty path has its mode there.
+fn is_note(line: &str) -> bool {
+    let rest = line.strip_prefix('\t');
+    rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_alphabetic()))
+}
+
 fn decode_line(line: &str) -> Result<(String, ManifestEntry), ManifestProblem> {
     let mut fields = line.split('\t');
     let (Some(path), Some(mode), Some(kind), Some(value), None) = (
@@ -210,7 +274,7 @@ fn decode_line(line: &str) -> Result<(String, ManifestEntry), ManifestProblem> {
 }
 
 /// Keeps printable ASCII but the backslash, writes every other byte as `\xNN`: no two inputs give one text.
-fn escape(bytes: &[u8]) -> String {
+pub(super) fn escape(bytes: &[u8]) -> String {
     bytes
         .iter()
         .fold(String::with_capacity(bytes.len()), |mut text, &byte| {
@@ -222,7 +286,7 @@ fn escape(bytes: &[u8]) -> String {
         })
 }
 
-fn unescape(text: &str) -> Option<Vec<u8>> {
+pub(super) fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {

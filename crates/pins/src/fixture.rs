@@ -83,7 +83,7 @@ impl Fixture {
             &|| false,
             package.base().to_owned(),
         );
-        Ok((package.root().to_owned(), package.collect(collector)?))
+        Ok((package.root().to_owned(), package.collect(&setting, collector)?))
     }
 
     /// Returns the package that Python, started as `name`, runs for `-m MODULE`.

@@ -27,6 +27,7 @@ mod quota;
 mod registry_entry;
 mod root;
 mod watch;
+mod work_tree;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -133,6 +134,15 @@ struct ServerLayout<'a> {
     home: Option<PathBuf>,
     /// `PYTHONPATH`, if set.
     module_path: Option<OsString>,
+}
+
+/// The parts of a server that its interpreter runs, each absent where there is none.
+#[derive(Debug, Default)]
+struct ScriptParts {
+    script: Option<Part<PinnedFile>>,
+    package: Option<Part<PinnedPackage>>,
+    /// The digest of the whole script, if an installer wrote it.
+    generated: Option<Digest>,
 }
 
 /// The interpreter of a script.
@@ -284,13 +294,18 @@ impl Hasher {
     ) -> Result<ServerFiles, HashError> {
         let executable_writers = setting.root.writers(&executable.path, &executable.node);
         let executable = self.hash_executable(executable, cancel)?;
-        let (script, package) = self.scripts(setting, entry, cancel)?;
+        let ScriptParts {
+            script,
+            package,
+            generated,
+        } = self.scripts(setting, entry, cancel)?;
         Ok(ServerFiles {
             executable,
             executable_writers,
             script,
             package,
             launcher: None,
+            generated_script: generated,
         })
     }
 
@@ -309,51 +324,65 @@ impl Hasher {
         }
     }
 
-    #[expect(
-        clippy::type_complexity,
-        reason = "script and package, each absent where there is none"
-    )]
     fn scripts(
         &mut self,
         setting: &ServerLayout<'_>,
         entry: &EntryPoint,
         cancel: Cancel<'_>,
-    ) -> Result<(Option<Part<PinnedFile>>, Option<Part<PinnedPackage>>), HashError> {
+    ) -> Result<ScriptParts, HashError> {
         match (entry, setting.runtime()) {
-            (EntryPoint::Program, _) => Ok((None, None)),
+            (EntryPoint::Program, _) => Ok(ScriptParts::default()),
             (EntryPoint::Loaded(_, entry), _) => self.scripts(setting, entry, cancel),
             (EntryPoint::Image(image), _) => {
                 // Only the container runtime knows the content of the image.
                 let mut manifest = Manifest::default();
                 manifest.insert(b"image", ManifestEntry::Link(image.clone().into_bytes()));
                 let package = PinnedPackage::new(PathBuf::from(image), manifest);
-                Ok((None, Some(Part::Hashed(package))))
+                Ok(ScriptParts {
+                    package: Some(Part::Hashed(package)),
+                    ..ScriptParts::default()
+                })
             }
             (EntryPoint::Script(path), Runtime::Other) => {
                 let path = setting.working_directory.join(path);
                 let digest = self.hash_script(setting.root, &path, cancel);
-                Ok((Some(part(digest, &path)?), None))
+                Ok(ScriptParts {
+                    script: Some(part(digest, &path)?),
+                    ..ScriptParts::default()
+                })
             }
             (EntryPoint::Script(path), Runtime::Node) => {
                 let written = setting.working_directory.join(path);
                 let path = node::entry_file(setting.root, &written).unwrap_or(written);
                 let script = part(self.hash_script(setting.root, &path, cancel), &path)?;
                 let package = node::NodePackage::of(setting, &path);
-                let manifest = package.collect(self.collector(setting.root, package.base(), cancel));
+                let collector = self.collector(setting.root, package.base(), cancel);
+                let manifest = package.collect(setting, collector);
                 let found = manifest.map(|manifest| {
                     let origin = origin::of_node(setting.root, package.root(), package.base());
                     PinnedPackage::new(package.root().to_owned(), manifest).with_origin(origin)
                 });
-                Ok((Some(script), Some(part(found, package.root())?)))
+                Ok(ScriptParts {
+                    script: Some(script),
+                    package: Some(part(found, package.root())?),
+                    generated: None,
+                })
             }
             (EntryPoint::Script(path), Runtime::Python) => {
                 let path = setting.working_directory.join(path);
-                let (script, package) = self.python_script(setting, &path, cancel);
-                Ok((Some(part(script, &path)?), Some(part(package, &path)?)))
+                let (script, package, generated) = self.python_script(setting, &path, cancel);
+                Ok(ScriptParts {
+                    script: Some(part(script, &path)?),
+                    package: Some(part(package, &path)?),
+                    generated,
+                })
             }
             (EntryPoint::Module(name), Runtime::Python | Runtime::Node | Runtime::Other) => {
                 let package = self.python_package(setting, python::PythonEntry::Module(name), cancel);
-                Ok((None, Some(part(package, &setting.working_directory)?)))
+                Ok(ScriptParts {
+                    package: Some(part(package, &setting.working_directory)?),
+                    ..ScriptParts::default()
+                })
             }
         }
     }
@@ -382,18 +411,25 @@ impl Hasher {
     ) -> (
         Result<PinnedFile, PackageError>,
         Result<PinnedPackage, PackageError>,
+        Option<Digest>,
     ) {
         let file = self.hash_script(setting.root, path, cancel);
         let script = file.as_ref().map_or(path, |file| &file.path);
         let text = python::source(setting.root, script).unwrap_or_default();
         let package = self.python_package(setting, python::PythonEntry::Script(script, &text), cancel);
-        let neutral = python::without_interpreter(&text).map(|text| Digest::of(text.as_bytes()));
+        let neutral = python::without_interpreter(&text);
+        let entry_point = neutral.as_deref().and_then(python::entry_point);
+        let digest = |text: &String| Digest::of(text.as_bytes());
+        let neutral = neutral.as_ref().map(digest);
+        let generated = neutral.filter(|_| entry_point.is_some());
+        let compared = entry_point.as_ref().map(digest).or(neutral);
         (
             file.map(|file| PinnedFile {
-                digest: neutral.unwrap_or(file.digest),
+                digest: compared.unwrap_or(file.digest),
                 ..file
             }),
             package,
+            generated,
         )
     }
 

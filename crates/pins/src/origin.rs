@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::{locks, python::normalise, registry_entry, root::Root};
 
 /// Largest lock file of npm that is read, bytes; only one entry of it is kept in memory.
-const MAX_NPM_LOCK: u64 = 8 << 20;
+pub(super) const MAX_NPM_LOCK: u64 = 8 << 20;
 /// Largest `uv.lock` that is read, bytes; all of it is in memory for a moment.
 const MAX_UV_LOCK: u64 = 1 << 20;
 /// Largest record of another kind that is read, bytes.

@@ -238,7 +238,10 @@ impl Root {
     /// of the file and every directory above it; it is unknown if the path contains a link or leads to another file.
     pub fn writers(&self, path: &Path, node: &FoundFile) -> Writers {
         let is_roots = |path: &Path| {
-            let found = self.find_link(path).ok().filter(FoundFile::is_roots_alone);
+            let found = self
+                .find_link(path)
+                .ok()
+                .filter(|found| is_roots_alone(&found.stat));
             found.map(|found| found.identity())
         };
         let above_are_roots = path.ancestors().skip(1).all(|path| is_roots(path).is_some());
@@ -278,6 +281,14 @@ impl Root {
         self.watch_code(path);
         self.find(path)?.names()
     }
+}
+
+/// Returns whether a file belongs to root, and its mode allows no other user to write it. An access list cannot grant more
+/// than the mode.
+pub(super) fn is_roots_alone(stat: &FileStat) -> bool {
+    let others = Mode::S_IWGRP | Mode::S_IWOTH;
+    let mode = Mode::from_bits_truncate(stat.st_mode);
+    stat.st_uid == 0 && !mode.intersects(others)
 }
 
 /// Puts the components of `path` on a stack, the first on top.
@@ -322,14 +333,6 @@ impl FoundFile {
     /// Returns device and inode.
     pub(super) const fn identity(&self) -> (u64, u64) {
         (self.stat.st_dev, self.stat.st_ino)
-    }
-
-    /// Returns whether it belongs to root, and its mode allows no other user to write it. An access list cannot grant
-    /// more than the mode.
-    fn is_roots_alone(&self) -> bool {
-        let others = Mode::S_IWGRP | Mode::S_IWOTH;
-        let mode = Mode::from_bits_truncate(self.stat.st_mode);
-        self.stat.st_uid == 0 && !mode.intersects(others)
     }
 
     /// Opens it for reading, if it is a regular file or directory: opening a device can have effects.

@@ -112,7 +112,7 @@ fn node_and_python_servers_have_script_and_package() -> Outcome {
     ])?;
     let mut hasher = Hasher::default();
     let node = fixture.setting("/usr/bin/node", "node");
-    let (script, package) = hasher.scripts(
+    let ScriptParts { script, package, .. } = hasher.scripts(
         &node,
         &EntryPoint::Script(PathBuf::from("/d/node_modules/p")),
         &go_on,
@@ -132,7 +132,8 @@ fn node_and_python_servers_have_script_and_package() -> Outcome {
     );
 
     let python = fixture.setting("/usr/bin/python3.11", "python3.11");
-    let (script, package) = hasher.scripts(&python, &EntryPoint::Script(PathBuf::from("a.py")), &go_on)?;
+    let ScriptParts { script, package, .. } =
+        hasher.scripts(&python, &EntryPoint::Script(PathBuf::from("a.py")), &go_on)?;
     let path = PathBuf::from("/srv/a.py");
     assert_eq!(
         script,
@@ -157,7 +158,7 @@ fn an_image_is_the_reference_it_is_named_by() -> Outcome {
     let setting = fixture.setting("/usr/bin/docker", "docker");
     let image = |reference: &str| -> Result<_, HashError> {
         let entry = EntryPoint::Image(reference.to_owned());
-        let (script, package) = Hasher::default().scripts(&setting, &entry, &go_on)?;
+        let ScriptParts { script, package, .. } = Hasher::default().scripts(&setting, &entry, &go_on)?;
         assert_eq!(script, None);
         Ok(package)
     };
@@ -183,7 +184,7 @@ fn a_package_over_its_limits_is_unknown_and_says_why() -> Outcome {
     let mut hasher = Hasher::default();
     hasher.limits.files = 1;
     let setting = fixture.setting("/usr/bin/node", "node");
-    let (_, package) = hasher.scripts(
+    let ScriptParts { package, .. } = hasher.scripts(
         &setting,
         &EntryPoint::Script(PathBuf::from("/d/node_modules/p")),
         &go_on,
@@ -203,7 +204,7 @@ fn console_scripts_of_two_environments_are_equal() -> Outcome {
         let text = format!("#!{prefix}/bin/python3\n{body}");
         let fixture = Fixture::of(&[(&script, &text)]).expect("a temporary tree");
         let setting = fixture.setting("/usr/bin/python3.11", "python3.11");
-        let (script, _) =
+        let ScriptParts { script, .. } =
             Hasher::default().scripts(&setting, &EntryPoint::Script(PathBuf::from(script)), &go_on)?;
         Ok(script.as_ref().and_then(Part::hashed).map(|file| file.digest))
     };

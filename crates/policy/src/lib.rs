@@ -20,6 +20,7 @@ mod known;
 mod llm;
 mod losses;
 pub mod network;
+mod pinning;
 mod rate;
 pub mod rules;
 mod sandbox;
@@ -44,6 +45,7 @@ pub use network::{
     Bypass, Cidr, EgressDestination, HostName, ModelHost, NetworkPolicy, NetworkRule, OnBypass, RuleAction,
     Scope,
 };
+pub use pinning::{FileChanges, OnChange, Pinning};
 pub use rate::{RateLimit, RateLimits};
 pub use rules::{Decision, Rules};
 pub use sandbox::{
@@ -234,46 +236,6 @@ pub struct ConfigGuard {
     pub extra_paths: Vec<PathPattern>,
 }
 
-/// `mcp.version_pinning`, as far as it concerns files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pinning {
-    /// True if files are pinned: `enabled` and `pin_binary`.
-    pub enabled: bool,
-    /// The effect of a difference.
-    pub on_change: OnChange,
-    /// True if a server seen for the first time is pinned without approval.
-    pub auto_trust_first: bool,
-}
-
-impl Default for Pinning {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            on_change: OnChange::Block,
-            auto_trust_first: true,
-        }
-    }
-}
-
-impl Pinning {
-    /// Combines two sections by the stricter settings.
-    const fn tightened_by(self, other: Self) -> Self {
-        match (self.enabled, other.enabled) {
-            (true, true) => Self {
-                enabled: true,
-                on_change: match (self.on_change, other.on_change) {
-                    (OnChange::Block, _) | (_, OnChange::Block) => OnChange::Block,
-                    (OnChange::Alert, _) | (_, OnChange::Alert) => OnChange::Alert,
-                    (OnChange::Allow, OnChange::Allow) => OnChange::Allow,
-                },
-                auto_trust_first: self.auto_trust_first && other.auto_trust_first,
-            },
-            (false, true) => other,
-            (_, false) => self,
-        }
-    }
-}
-
 /// `mcp.registry.pin_on_first_use`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstUse {
@@ -282,19 +244,6 @@ pub enum FirstUse {
     Pin,
     /// The definition is recorded; only an approval pins it.
     Record,
-}
-
-/// The effect of a difference from a pin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OnChange {
-    /// The tool may not be called, the server may not start.
-    #[default]
-    Block,
-    /// The difference is reported.
-    Alert,
-    /// Nothing.
-    Allow,
 }
 
 /// Starting of MCP servers.

@@ -26,10 +26,11 @@ impl Policy {
 }
 
 /// Returns the settings by which rules are enforced at all, and whether they have their default.
-fn switches(policy: &Policy) -> [(&'static str, &'static str, bool); 8] {
+fn switches(policy: &Policy) -> [(&'static str, &'static str, bool); 10] {
     let files = policy.pinning;
     let definitions = policy.definition_pinning;
     let blocks = |pinning: Pinning| pinning.on_change == OnChange::Block;
+    let is_default = |effect: Option<OnChange>| effect.is_none_or(|effect| effect == OnChange::Block);
     [
         ("mode", "enforce", policy.mode == Mode::Enforce),
         ("network.enforce", "true", policy.network.enforce),
@@ -37,6 +38,16 @@ fn switches(policy: &Policy) -> [(&'static str, &'static str, bool); 8] {
         ("mcp.version_pinning.enabled", "true", definitions.enabled),
         ("mcp.version_pinning.pin_binary", "true", files.enabled),
         ("mcp.version_pinning.on_change", "block", blocks(definitions)),
+        (
+            "mcp.version_pinning.files.package",
+            "block",
+            is_default(files.files.package),
+        ),
+        (
+            "mcp.version_pinning.files.runtime",
+            "block",
+            is_default(files.files.runtime),
+        ),
         ("mcp.detection.enabled", "true", policy.inspection.enabled),
         ("mcp.output_inspection.enabled", "true", policy.outputs.enabled),
     ]
@@ -51,6 +62,9 @@ fn restraints(policy: &Policy) -> BTreeSet<String> {
     };
     for server in &policy.servers {
         add("mcp.servers", server.id.as_str());
+        if server.on_change == Some(OnChange::Block) {
+            add("on_change of", server.id.as_str());
+        }
         let Some(egress) = &server.egress else { continue };
         add("egress of", server.id.as_str());
         if egress.default == EgressDefault::Deny {
@@ -58,6 +72,12 @@ fn restraints(policy: &Policy) -> BTreeSet<String> {
         }
         for endpoint in &egress.deny {
             add("egress of", &format!("{}: deny {endpoint}", server.id.as_str()));
+        }
+    }
+    let files = policy.pinning.files;
+    for (name, effect) in [("dependency", files.dependency), ("own_source", files.own_source)] {
+        if effect == Some(OnChange::Block) {
+            add("mcp.version_pinning.files", &format!("{name}: block"));
         }
     }
     for rule in &policy.network.rules {

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    OnChange,
     network::{EgressDestination, HostName},
     sandbox::SandboxPolicy,
 };
@@ -26,6 +27,8 @@ pub struct Server {
     pub sandbox: SandboxPolicy,
     /// The destinations its process tree may connect to; `None` if they are not restricted.
     pub egress: Option<Egress>,
+    /// The effect of a difference of its files and definitions from their pins, if it has one of its own.
+    pub on_change: Option<OnChange>,
 }
 
 /// The transport of a declared server.
@@ -164,6 +167,7 @@ mod tests {
             processes: written,
             sandbox: SandboxPolicy::default(),
             egress: None,
+            on_change: None,
         };
         ProcessAccess::of(Some(&declared), program)
     }

@@ -1,6 +1,8 @@
 //! A second policy that can only tighten the first one: a user's own besides the host's.
 
-use super::{ConfigGuard, Mode, NameSimilarity, Policy, ProcessAccess, RateLimits, Server, ServerPolicy};
+use super::{
+    ConfigGuard, Mode, NameSimilarity, OnChange, Policy, ProcessAccess, RateLimits, Server, ServerPolicy,
+};
 
 impl Policy {
     /// Combines two policies so that both must allow: of two decisions the stricter one counts. Settings of the whole
@@ -95,6 +97,7 @@ fn declared(own: &Policy, other: &Policy) -> Vec<Server> {
                 Some(other) => server.sandbox.tightened_by(&other.sandbox),
                 None => server.sandbox.clone(),
             },
+            on_change: stricter(own, server.on_change, in_other(server)),
             ..server.clone()
         });
     let new = other
@@ -103,9 +106,19 @@ fn declared(own: &Policy, other: &Policy) -> Vec<Server> {
         .filter(|server| !own.fail_closed && !names(own, server))
         .map(|server| Server {
             processes: server.processes.filter(|access| *access == ProcessAccess::Own),
+            on_change: stricter(own, None, Some(server)),
             ..server.clone()
         });
     known.chain(new).collect()
+}
+
+/// Returns the effect of differences for a server: that of `other` counts if it is stricter.
+fn stricter(own: &Policy, on_change: Option<OnChange>, other: Option<&Server>) -> Option<OnChange> {
+    let other = other.and_then(|other| other.on_change);
+    let general = own.definition_pinning.on_change;
+    other
+        .map(|other| other.stricter(on_change.unwrap_or(general)))
+        .or(on_change)
 }
 
 fn both(own: &ServerPolicy, other: &ServerPolicy) -> ServerPolicy {
@@ -173,6 +186,7 @@ mod tests {
             processes: None,
             sandbox: SandboxPolicy::default(),
             egress: None,
+            on_change: None,
         }
     }
 
@@ -194,6 +208,7 @@ mod tests {
             enabled,
             on_change,
             auto_trust_first,
+            files: Default::default(),
         })
     }
 

@@ -12,7 +12,7 @@ use mcpmon_engine::{
 };
 use mcpmon_guard::{Absence, FAIL_CLOSED};
 use mcpmon_model::{Action, Denial, Event, EventKind, ProcessRef, ServerType, Severity, Timestamp, Verdict};
-use mcpmon_policy::{Gate, Mode, OnChange, Pinning};
+use mcpmon_policy::{Gate, Mode, Pinning};
 use mcpmon_store::{REFUSED_SET, StoreEntry};
 
 use super::{
@@ -61,17 +61,13 @@ impl Session {
             return false;
         }
         self.can_refuse_start()
-            && (book.contains(&self.guard.conversation().identity) || !self.policy().pinning.auto_trust_first)
+            && (book.knows(&self.guard.conversation().identity) || !self.policy().pinning.auto_trust_first)
     }
 
     /// Returns whether changed files can prevent a start.
     fn can_refuse_start(&self) -> bool {
         let policy = self.policy();
-        let pinning = policy.pinning;
-        pinning.enabled
-            && pinning.on_change == OnChange::Block
-            && policy.mode == Mode::Enforce
-            && policy.exec.gate == Gate::Auto
+        policy.pinning.can_block() && policy.mode == Mode::Enforce && policy.exec.gate == Gate::Auto
     }
 
     /// Compares the files from which the server would start with its pins. A block means that it must not be started.
@@ -279,10 +275,14 @@ impl Session {
             verdict.action = Action::Audit;
         }
         self.tell_start(now, launch, &verdict);
+        let awaits_approval = verdict.awaits_approval();
         if let Some(new) = verdict.store.take() {
             self.accept(now, new);
         }
         if verdict.action != Action::Block {
+            if awaits_approval && let Ok(files) = Pins::try_from(launch.files.clone()) {
+                self.remember_refused(now, files);
+            }
             return Verdict::Allow;
         }
         let files = Pins::try_from(launch.files.clone()).ok();
@@ -359,11 +359,13 @@ impl Session {
                 actual_hash: mismatch.actual,
                 part: mismatch.part,
                 changed_files: mismatch.changed_files.clone(),
+                changes: mismatch.changes.clone(),
             };
             let mut event = Event::new(now, self.guard.conversation().layer, kind);
             event.action = verdict.action;
             event.severity = match verdict.action {
                 Action::Allow => Severity::Low,
+                Action::Audit if verdict.is_accepted_upgrade() => Severity::Medium,
                 Action::Audit => Severity::High,
                 Action::WouldAsk | Action::WouldBlock | Action::Block => Severity::Critical,
             };

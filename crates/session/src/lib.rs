@@ -159,6 +159,8 @@ pub struct Session {
     changed: BTreeSet<ListKind>,
     /// The serving process, as the daemon knows it.
     served: Option<ProcessId>,
+    /// The id that follows from the server's program or its declaration, once it is admitted.
+    derived: Option<ServerId>,
     launch: launch::PinHolder,
     /// The state of joining the session, until it is joined.
     entrance: Option<Entrance>,
@@ -322,6 +324,7 @@ impl Session {
             unseen: BTreeSet::new(),
             changed: BTreeSet::new(),
             served: None,
+            derived: None,
             launch: parts.launch,
             entrance: parts.entrance,
             faults: parts.faults,
@@ -332,6 +335,14 @@ impl Session {
     /// Returns the policy in force.
     pub const fn policy(&self) -> &Arc<Policy> {
         self.guard.monitor().policy()
+    }
+
+    /// Returns the policy with what it says about this server.
+    fn for_server(&self, policy: &Arc<Policy>) -> Arc<Policy> {
+        match &self.derived {
+            Some(derived) => Policy::for_server(policy, self.server(), derived),
+            None => Arc::clone(policy),
+        }
     }
 
     /// Returns the server.
@@ -372,6 +383,10 @@ impl Session {
             return Verdict::Block(self.refuse(now, denial));
         }
         let mut outcome = JudgementOutcome::default();
+        self.derived = Some(derived.clone());
+        let policy = self.for_server(self.policy());
+        let judgement = self.guard.monitor_mut().install(now, policy, &Tables::default());
+        drop(self.conclude(judgement));
         let verdict = self.guard.admit(now, derived, &mut outcome);
         self.carry_out(&mut outcome);
         verdict

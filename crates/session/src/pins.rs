@@ -3,13 +3,17 @@
 use std::{collections::BTreeMap, path::Path};
 
 use mcpmon_engine::pins::{AcceptanceGround, AddedSet, PackagePin, PinBook, PinSet, PinnedFile, Pins};
-use mcpmon_model::{Digest, PinKey, PinPart, Timestamp};
+use mcpmon_model::{Manifest, PinKey, PinPart, Timestamp};
 use mcpmon_store::{BinaryPin, QueueRefusal, REFUSED_SET, Recorder};
 
 /// The author of pins that were not approved.
 pub(crate) const FIRST_USE: &str = "first_use";
 /// The author of pins of an interpreter that only root can have changed.
 pub(crate) const SYSTEM_UPGRADE: &str = "system_upgrade";
+/// The author of pins of files that run in an environment that was not used before.
+pub(crate) const NEW_ENVIRONMENT: &str = "new_environment";
+/// The author of pins that an earlier version of mcpmon made, and this one wrote in its own form.
+pub(crate) const EARLIER_FORM: &str = "earlier_form";
 /// The author of pins that root approved.
 pub const APPROVED: &str = "root";
 /// The author of refused versions, which nobody accepted. They are stored so that a person can approve them; no start
@@ -21,6 +25,8 @@ pub const fn by(ground: AcceptanceGround) -> &'static str {
     match ground {
         AcceptanceGround::FirstUse | AcceptanceGround::NewLauncher => FIRST_USE,
         AcceptanceGround::SystemUpgrade => SYSTEM_UPGRADE,
+        AcceptanceGround::NewEnvironment => NEW_ENVIRONMENT,
+        AcceptanceGround::EarlierForm => EARLIER_FORM,
     }
 }
 
@@ -105,8 +111,8 @@ fn file(row: BinaryPin) -> PinnedFile {
 fn package_pin(row: BinaryPin) -> PackagePin {
     let manifest = row
         .manifest
-        .filter(|manifest| Digest::of(manifest) == row.hash)
-        .and_then(|manifest| String::from_utf8(manifest).ok());
+        .and_then(|manifest| String::from_utf8(manifest).ok())
+        .filter(|manifest| Manifest::digest_of_text(manifest) == row.hash);
     PackagePin {
         root: row.path,
         digest: row.hash,
@@ -117,7 +123,7 @@ fn package_pin(row: BinaryPin) -> PackagePin {
 #[cfg(test)]
 mod tests {
     use mcpmon_engine::pins::{AcceptedSets, PinnedPackage};
-    use mcpmon_model::{Manifest, ManifestEntry, ServerId};
+    use mcpmon_model::{Digest, ManifestEntry, ServerId};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Reading of shared state that others changed: members of the session, pins and approvals, the policy.
 
-use std::{collections::BTreeSet, sync::Arc, time::Instant};
+use std::{collections::BTreeSet, time::Instant};
 
 use mcpmon_config::{LoadedConfiguration, ReloadOccasion, Reloader, load_sources};
 use mcpmon_engine::SessionPeers;
@@ -141,10 +141,8 @@ impl Session {
         self.policy_hash = loaded.hash;
         self.changed
             .extend([ListKind::Tools, ListKind::Prompts, ListKind::Resources]);
-        let judgement = self
-            .guard
-            .monitor_mut()
-            .install(now, Arc::clone(&loaded.policy), &Tables::default());
+        let policy = self.for_server(&loaded.policy);
+        let judgement = self.guard.monitor_mut().install(now, policy, &Tables::default());
         drop(self.conclude(judgement));
     }
 

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use mcpmon_model::{Digest, PinKey, PinPart, ServerId, Timestamp};
+use mcpmon_model::{Digest, PinKey, PinPart, ServerId, Timestamp, one_spelling};
 use rusqlite::{Connection, Row, params};
 
 use super::{names, row};
@@ -99,14 +99,20 @@ pub(super) fn load(connection: &Connection) -> rusqlite::Result<Vec<BinaryPin>> 
         .collect()
 }
 
-/// Returns the pins of one package and user under every id of the server, by id, set and part.
+/// Returns the pins of one user that can be those of one package: under every id of the server, and under every name of its
+/// id, which it has for each way to start it, by id, name, set and part. The module `a_b` and the command `a-b` are one name.
 pub(super) fn of(connection: &Connection, key: &PinKey) -> rusqlite::Result<Vec<BinaryPin>> {
     connection
         .prepare(
             "SELECT server_id, name, uid, number, part, path, hash, manifest, pinned_at, pinned_by \
-             FROM binary_pins WHERE name = ?1 AND uid = ?2 ORDER BY server_id, number, part",
+             FROM binary_pins WHERE uid = ?1 AND (server_id = ?2 OR name = ?3 \
+                 OR replace(replace(lower(name), '_', '-'), '.', '-') = ?4) \
+             ORDER BY server_id, name, number, part",
         )?
-        .query_map(params![key.name, key.uid], read)?
+        .query_map(
+            params![key.uid, key.server.as_str(), key.name, one_spelling(&key.name)],
+            read,
+        )?
         .collect()
 }
 
@@ -222,6 +228,40 @@ mod tests {
                 (2, PinPart::Executable, "ann".to_owned()),
                 (2, PinPart::Package, "ann".to_owned()),
             ]
+        );
+    }
+
+    #[test]
+    fn a_package_is_found_under_its_ids_and_the_names_of_its_id() {
+        let (_directory, store) = sample::store();
+        let named = |server: &str, name: &str, uid| {
+            let pin = pin(server, PinPart::Executable, b"x");
+            BinaryPin {
+                key: PinKey {
+                    name: name.to_owned(),
+                    uid,
+                    ..pin.key
+                },
+                ..pin
+            }
+        };
+        for pin in [
+            named("time", "mcp-server-time", 1000),
+            named("clock", "mcp_server_time", 1000),
+            named("time", "/srv/time", 1000),
+            named("other", "other", 1000),
+            named("time", "mcp-server-time", 1001),
+        ] {
+            put(&store.connection, &pin).unwrap();
+        }
+        let found = of(&store.connection, &named("time", "mcp_server_time", 1000).key).unwrap();
+        let keys: Vec<_> = found
+            .iter()
+            .map(|pin| format!("{} {}", pin.key.server, pin.key.name))
+            .collect();
+        assert_eq!(
+            keys,
+            ["clock mcp_server_time", "time /srv/time", "time mcp-server-time"]
         );
     }
 

@@ -147,6 +147,7 @@ pub fn mismatch(server: &str, pid: u32) -> Event {
             actual_hash: Some(Digest::of(b"another package")),
             part: PinPart::Package,
             changed_files: vec!["lodash/lodash.js".into()],
+            changes: Vec::new(),
         },
     );
     event.severity = Severity::High;

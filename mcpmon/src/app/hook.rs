@@ -186,7 +186,10 @@ impl HookClient {
             let look_up = format!(". The user can look it up with: mcpmon explain {id}");
             (format!(", event {id}"), look_up)
         });
-        let reason = format!("[mcpmon] {} (rule {}{event}){look_up}", opinion.reason, opinion.rule);
+        let reason = format!(
+            "[mcpmon] {} (rule {}{event}){look_up}",
+            opinion.reason, opinion.rule
+        );
         match self {
             Self::ClaudeCode | Self::Codex | Self::Gemini => HookAnswer {
                 output: None,

@@ -196,6 +196,7 @@ mod tests {
             processes: None,
             sandbox: Default::default(),
             egress: None,
+            on_change: None,
         };
         let remote = |server_type, url: &str| Transport::Remote {
             server_type,

@@ -1,6 +1,6 @@
 //! Summary of an event, in one line.
 
-use mcpmon_model::{Digest, EventKind};
+use mcpmon_model::{ChangeCause, Digest, EventKind, FileChange};
 use mcpmon_store::{StoredEvent, command_line};
 use serde_json::Value;
 
@@ -96,7 +96,18 @@ fn describe(kind: EventKind, event: &StoredEvent) -> Option<String> {
             actual_hash,
             part,
             changed_files,
+            changes,
         } => {
+            let is_explained =
+                |change: &&FileChange| !matches!(change.cause, ChangeCause::Unknown | ChangeCause::Launcher);
+            let explained: Vec<String> = changes
+                .iter()
+                .filter(is_explained)
+                .map(|change| change.text.clone())
+                .collect();
+            if !explained.is_empty() {
+                return Some(format!("{}: {}", part.as_str(), explained.join("; ")));
+            }
             let changed = match changed_files.as_slice() {
                 [] => String::new(),
                 files => format!(" ({})", files.join(", ")),

@@ -135,5 +135,6 @@ const fn pinning(raw: &raw::VersionPinning) -> Pinning {
         enabled: raw.enabled,
         on_change: raw.on_change,
         auto_trust_first: raw.auto_trust_first,
+        files: raw.files,
     }
 }

@@ -49,6 +49,7 @@ fn server(raw: &raw::Server, path: &KeyPath, mistakes: &mut Vec<KeyMistake>) -> 
             .map(|sandbox| compile_sandbox(sandbox, &path.key("sandbox"), mistakes))
             .unwrap_or_default(),
         egress: raw.egress.as_ref().and_then(egress),
+        on_change: raw.on_change,
     })
 }
 

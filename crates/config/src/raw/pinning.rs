@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mcpmon_model::{Digest, ServerId};
-use mcpmon_policy::OnChange;
+use mcpmon_policy::{FileChanges, OnChange};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,8 @@ pub(crate) struct VersionPinning {
     pub(crate) auto_trust_first: bool,
     /// True if executables, scripts and packages are pinned too.
     pub(crate) pin_binary: bool,
+    /// The effects of differences in files whose cause is known.
+    pub(crate) files: FileChanges,
     /// Definitions that are known to be good: pinned and approved as they are. A name that is listed may have no other
     /// definition.
     pub(crate) known: Vec<KnownDefinition>,
@@ -66,6 +68,7 @@ impl Default for VersionPinning {
             on_change: OnChange::default(),
             auto_trust_first: true,
             pin_binary: true,
+            files: FileChanges::default(),
             known: Vec::new(),
         }
     }

@@ -2,7 +2,7 @@
 
 use mcpmon_model::{Digest, ServerId, ServerType};
 use mcpmon_policy::{
-    EgressDefault, EgressDestination, ProcessAccess, SandboxMode, SandboxNetwork, SandboxPath,
+    EgressDefault, EgressDestination, OnChange, ProcessAccess, SandboxMode, SandboxNetwork, SandboxPath,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,10 @@ pub(crate) struct Server {
     /// Connections of its process tree, enforced in the kernel (stdio).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) egress: Option<Egress>,
+    /// The effect of a difference of its files and definitions from their pins; by default that of
+    /// `version_pinning.on_change`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) on_change: Option<OnChange>,
     /// The URL at which it is reached (http, sse).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<Text<HttpUrl>>,

@@ -2,7 +2,7 @@
 
 use mcpmon_detect::launch::{Launch, LaunchRules, Stage};
 use mcpmon_model::{Action, Exec, Exit, InstanceId, ServerId, Timestamp};
-use mcpmon_policy::{Admission, Gate, Mode, OnChange};
+use mcpmon_policy::{Admission, Gate, Mode};
 
 use super::{Monitor, entry::is_installed_entry};
 use crate::{
@@ -167,9 +167,7 @@ impl Monitor {
 
     /// Returns whether a start can be refused because of its files.
     pub(super) fn may_block_starts(&self) -> bool {
-        let pinning = self.policy.pinning;
-        pinning.enabled
-            && pinning.on_change == OnChange::Block
+        self.policy.can_block_starts()
             && self.policy.mode == Mode::Enforce
             && self.policy.exec.gate == Gate::Auto
     }
@@ -302,7 +300,7 @@ impl Monitor {
         // What the kernel compared needs no stop, if there is nothing else to compare.
         let is_direct = launcher.as_ref().is_some_and(Vec::is_empty);
         let is_compared = serving.verified && is_direct && self.pins.is_program_alone(&key);
-        let is_known = self.pins.contains(&key) || self.pins.under_other_ids(&key).next().is_some();
+        let is_known = self.pins.knows(&key);
         let must_match = is_known || !self.policy.pinning.auto_trust_first;
         serving.held = can_block && must_match && !is_compared;
         if serving.held {

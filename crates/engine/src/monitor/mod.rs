@@ -449,7 +449,8 @@ impl Monitor {
         if instance.pinned.as_ref() == Some(&key) {
             accepted = accepted.for_first_launch();
         }
-        let (pinning, mode) = (self.policy.pinning, self.policy.mode);
+        let pinning = self.policy.file_pinning(&instance.server, &instance.derived);
+        let mode = self.policy.mode;
         let mut verdict = self.pins.compare(&key, accepted, files.clone(), pinning, mode);
         if ended.is_some() {
             verdict = verdict.for_ended();
@@ -469,9 +470,10 @@ impl Monitor {
             .events
             .extend(tell::mismatches(now, instance, &serving, &verdict));
         instance.phase = Phase::Serving(serving.clone());
-        if verdict.action == Action::Block {
+        if verdict.action == Action::Block || verdict.awaits_approval() {
             self.remember_refused(&key, files);
-        } else {
+        }
+        if verdict.action != Action::Block {
             self.let_run(now, number, &serving);
         }
         self.enforce_pins(now, number, &key, &serving, verdict, &mut judgement);

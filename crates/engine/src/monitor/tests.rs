@@ -142,6 +142,7 @@ fn files(content: &str) -> ServerFiles {
         script: None,
         package: None,
         launcher: None,
+        generated_script: None,
     }
 }
 
@@ -189,6 +190,8 @@ fn effects(judgement: &Judgement) -> Vec<String> {
                 AcceptanceGround::FirstUse => format!("pin {} {}", key.bare_name(), key.uid),
                 AcceptanceGround::NewLauncher => format!("launcher {} {}", key.bare_name(), key.uid),
                 AcceptanceGround::SystemUpgrade => format!("upgrade {} {}", key.bare_name(), key.uid),
+                AcceptanceGround::NewEnvironment => format!("environment {} {}", key.bare_name(), key.uid),
+                AcceptanceGround::EarlierForm => format!("renew {} {}", key.bare_name(), key.uid),
             }
         }
         KernelEffect::Terminate { instance } => format!("terminate {}", instance.0),
@@ -571,6 +574,7 @@ fn only_the_servers_own_program_is_refused_to_the_host(start: Start) -> bool {
         script: None,
         package: None,
         launcher: None,
+        generated_script: None,
     };
     let attempt = world.monitor.attempts;
     let judgement = world
@@ -632,6 +636,7 @@ fn a_server_that_ended_before_it_was_hashed_is_reported_and_not_denied() {
         script: None,
         package: None,
         launcher: None,
+        generated_script: None,
     };
     let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pins)].into());
     world.exec(10, 9, "mcp-server-git");
@@ -781,6 +786,7 @@ fn stdio(name: &str, command: &str, args: &[&str], egress: Option<Egress>) -> Se
         },
         env_allow: Vec::new(),
         env_deny: Vec::new(),
+        on_change: None,
         processes: None,
         sandbox: Default::default(),
         egress,
@@ -1468,6 +1474,7 @@ fn interpreted(interpreter: &str, script: &str, writers: Writers) -> ServerFiles
         script: Some(file("/srv/mcp-server-x.js", script)),
         package: None,
         launcher: None,
+        generated_script: None,
     }
 }
 

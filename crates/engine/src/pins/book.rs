@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::{PinKey, ServerId};
+use mcpmon_model::{PinKey, ServerId, one_spelling};
 
 use super::{PinnedFile, Pins};
 
@@ -89,13 +89,24 @@ impl PinBook {
         self.0.contains_key(key)
     }
 
-    /// Returns the sets that are accepted for the same package and user under other ids of the server.
-    pub fn under_other_ids(&self, key: &PinKey) -> impl Iterator<Item = &Pins> {
-        let is_same = move |other: &PinKey| {
-            (&other.name, other.uid) == (&key.name, key.uid) && other.server != key.server
+    /// Returns the sets that are accepted for the same user under other ids and names.
+    pub(super) fn elsewhere<'b>(&'b self, key: &'b PinKey) -> impl Iterator<Item = (&'b PinKey, &'b Pins)> {
+        let is_other = move |other: &PinKey| other.uid == key.uid && other != key;
+        let others = self.0.iter().filter(move |(other, _)| is_other(other));
+        others.flat_map(|(other, sets)| sets.values().map(move |pins| (other, pins)))
+    }
+
+    /// Returns whether something is accepted for `key`, or for the same user's server of another id or name that can be the
+    /// same: it has the same package or the same id, in any spelling.
+    pub fn knows(&self, key: &PinKey) -> bool {
+        let is_related = |other: &PinKey| {
+            other.server == key.server || one_spelling(&other.name) == one_spelling(&key.name)
         };
-        let of_package = self.0.iter().filter(move |(other, _)| is_same(other));
-        of_package.flat_map(|(_, sets)| sets.values())
+        self.contains(key)
+            || self
+                .0
+                .keys()
+                .any(|other| other.uid == key.uid && is_related(other))
     }
 
     /// Returns whether something is accepted for `key`, and that is a program without anything beside it.

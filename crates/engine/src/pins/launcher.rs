@@ -6,11 +6,12 @@
 
 use std::{collections::BTreeMap, ffi::OsStr, path::Path};
 
-use mcpmon_model::{Action, PinPart, PinState};
+use mcpmon_model::{Action, ChangeCause, FileChange, PinPart, PinState};
 use mcpmon_policy::{Mode, OnChange, Pinning};
 
 use super::{
-    AcceptedSets, LauncherFiles, PinBook, PinMismatch, PinVerdict, PinnedFile, Pins, Writers, on_change,
+    AcceptanceGround, AcceptedSets, LauncherFiles, PinBook, PinMismatch, PinVerdict, PinnedFile, Pins,
+    Writers, on_change,
 };
 
 /// The relation of a launcher to those of the accepted sets.
@@ -55,6 +56,11 @@ impl<'a> LauncherMatch<'a> {
             expected: pinned.map(|pinned| pinned.digest),
             actual: Some(actual.digest),
             changed_files: Vec::new(),
+            changes: vec![FileChange {
+                cause: ChangeCause::Launcher,
+                text: "its launcher changed".to_owned(),
+            }],
+            ground: None,
         })
     }
 }
@@ -96,6 +102,10 @@ pub fn compare_launcher(
     let action = match is_upgrade {
         true => Action::Audit,
         false => on_change(policy, mode),
+    };
+    let mismatch = PinMismatch {
+        ground: is_upgrade.then_some(AcceptanceGround::SystemUpgrade),
+        ..mismatch
     };
     PinVerdict {
         mismatches: vec![mismatch],

@@ -1,6 +1,8 @@
 //! Pins of executables, scripts and packages, and how a start compares with them.
 
 mod book;
+mod change;
+mod explained;
 mod launcher;
 mod other_ids;
 mod wording;
@@ -11,13 +13,19 @@ use std::{
     sync::Arc,
 };
 
-use mcpmon_model::{Action, Denial, Digest, Manifest, PinPart, PinState, ServerId};
+use mcpmon_model::{Action, ChangeCause, Denial, Digest, FileChange, Manifest, PinPart, PinState, ServerId};
 use mcpmon_policy::{Mode, OnChange, Pinning};
 
-use self::launcher::{LauncherMatch, is_shim};
 pub use self::{
     book::{AcceptedSets, AddedSet, PinBook, PinSet, PinsFull},
     launcher::compare_launcher,
+};
+use self::{
+    explained::{
+        PackageComparison, compare_package, explain_executable, explain_script, is_pinned_script,
+        unhashed_parts,
+    },
+    launcher::{LauncherMatch, is_shim},
 };
 pub use mcpmon_model::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 
@@ -60,6 +68,10 @@ pub struct PinMismatch {
     pub actual: Option<Digest>,
     /// Files of a package that changed, at most [`Manifest::MAX_CHANGES`].
     pub changed_files: Vec<String>,
+    /// The changes with their causes; never empty.
+    pub changes: Vec<FileChange>,
+    /// The ground on which this difference is accepted, if no other part differs for another reason.
+    pub(super) ground: Option<AcceptanceGround>,
 }
 
 impl PinMismatch {
@@ -117,6 +129,11 @@ pub enum AcceptanceGround {
     SystemUpgrade,
     /// The files are pinned, and were started by another launcher before.
     NewLauncher,
+    /// The files are pinned, and run in an environment that was not used before, in which installed packages run further
+    /// code at the start of the interpreter.
+    NewEnvironment,
+    /// The files were pinned by an earlier version of mcpmon, and are as they were.
+    EarlierForm,
 }
 
 /// Compares a start with every set that is accepted for it; differences are reported against the nearest set.
@@ -128,9 +145,9 @@ pub enum AcceptanceGround {
 /// | none, no room | hashed | `Unknown` with `auto_trust_first`, else `NotPinned` | audit, else `on_change` |
 /// | none | a part unknown | `Unknown`, nothing is pinned | audit with `auto_trust_first`, else `on_change` |
 /// | some | equal to a set | `Match` | allow |
-/// | some | a part differs, appeared, or vanished beside an executable that is there | `PinMismatch` | `on_change` |
+/// | some | a part differs, appeared, or vanished beside an executable that is there | `PinMismatch` | the strictest effect of its causes |
 /// | some | a part unknown, no other differs | `Unknown` | `on_change` |
-/// | some | only the interpreter or launcher differs, by root's hand | `PinMismatch`, accepted from now on | audit; allow with `on_change: allow` |
+/// | some | only the interpreter, launcher or dependencies differ, by root's hand | `PinMismatch`, accepted from now on | audit; allow with `on_change: allow` |
 /// | some | equal, by a launcher of another name than before | as equal, and pinned; `NotPinned` without `auto_trust_first` | allow, else `on_change` |
 /// | some, first pinned by this very launch | not equal to a set | as with none | as with none |
 ///
@@ -152,7 +169,8 @@ pub fn compare(accepted: AcceptedSets<'_>, actual: ServerFiles, policy: Pinning,
     }
 }
 
-/// Returns the comparison with the set that differs least; with the newest of several.
+/// Returns the comparison with the set that differs least: whose effect is the mildest, and which differs in the fewest
+/// parts; with the newest of several.
 fn nearest(
     sets: &BTreeMap<u32, Pins>,
     actual: &ServerFiles,
@@ -164,8 +182,18 @@ fn nearest(
     sets.values()
         .rev()
         .filter(|pins| !is_shim(&pins.executable.path))
-        .map(|pins| against(pins, actual, launcher, policy, mode))
-        .min_by_key(|verdict| (verdict.mismatches.len(), verdict.store.is_none()))
+        .map(|pins| against(pins, sets, actual, launcher, policy, mode))
+        .min_by_key(|verdict| {
+            let effect = match verdict.action {
+                Action::Allow => 0,
+                Action::Audit => 1,
+                Action::WouldAsk | Action::WouldBlock | Action::Block => 2,
+            };
+            let is_match = verdict.state == PinState::Match;
+            // A difference that is accepted is less than one that is not; an exact match needs no new set.
+            let is_less = is_match == verdict.store.is_none();
+            (!is_match, effect, verdict.mismatches.len(), !is_less)
+        })
 }
 
 fn first_sight(full: Option<PinsFull>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
@@ -196,6 +224,7 @@ fn first_sight(full: Option<PinsFull>, actual: ServerFiles, policy: Pinning, mod
 
 fn against(
     pins: &Pins,
+    sets: &BTreeMap<u32, Pins>,
     actual: &ServerFiles,
     launcher: Option<LauncherMatch<'_>>,
     policy: Pinning,
@@ -205,22 +234,46 @@ fn against(
     let seen = actual.executable.hashed().is_some();
     let script = pins.script.as_ref().filter(|_| seen || actual.script.is_some());
     let package = pins.package.as_ref().filter(|_| seen || actual.package.is_some());
-    let mismatches: Vec<_> = [
-        file_mismatch(
-            PinPart::Executable,
-            Some(&pins.executable),
-            Some(&actual.executable),
-        ),
-        file_mismatch(PinPart::Script, script, actual.script.as_ref()),
-        package_mismatch(package, actual.package.as_ref()),
-        launcher.and_then(LauncherMatch::mismatch),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let accepted = || {
+        let packages = sets.values().filter_map(|pins| pins.package.as_ref());
+        packages.filter_map(PackagePin::manifest).collect()
+    };
+    let (package, is_earlier_form) = match compare_package(package, actual.package.as_ref(), accepted) {
+        PackageComparison::Same => (None, is_pinned_script(script, actual)),
+        PackageComparison::EarlierForm => (None, true),
+        PackageComparison::Differs(mismatch) => (Some(mismatch), false),
+    };
+    let mut executable = file_mismatch(
+        PinPart::Executable,
+        Some(&pins.executable),
+        Some(&actual.executable),
+    );
+    if let Some(executable) = &mut executable {
+        explain_executable(executable, pins, actual);
+    }
+    let mut script = file_mismatch(PinPart::Script, script, actual.script.as_ref())
+        .filter(|_| !is_pinned_script(script, actual));
+    if let Some(script) = &mut script {
+        explain_script(script, package.as_ref(), actual);
+    }
+    let launcher_mismatch = launcher.and_then(LauncherMatch::mismatch).map(|mismatch| {
+        let writers = actual.launcher.as_ref().map(|launcher| launcher.writers);
+        let is_by_root = mismatch.is_in_place() && writers == Some(Writers::Root);
+        PinMismatch {
+            ground: is_by_root.then_some(AcceptanceGround::SystemUpgrade),
+            ..mismatch
+        }
+    });
+    let mismatches: Vec<_> = [executable, script, package, launcher_mismatch]
+        .into_iter()
+        .flatten()
+        .collect();
     let unhashed = unhashed_parts(actual);
     let (state, action) = if !mismatches.is_empty() {
-        (PinState::Mismatch, on_change(policy, mode))
+        (
+            PinState::Mismatch,
+            effect_of(&mismatches, &unhashed, policy, mode),
+        )
     } else if !unhashed.is_empty() {
         (PinState::Unknown, on_change(policy, mode))
     } else {
@@ -236,17 +289,36 @@ fn against(
     {
         return with_launcher(pins, launcher, policy, mode);
     }
-    match system_upgrade(pins, actual, &verdict) {
-        Some(pins) if policy.on_change != OnChange::Allow => PinVerdict {
-            action: Action::Audit,
-            store: Some(NewPins {
-                pins,
-                ground: AcceptanceGround::SystemUpgrade,
+    if verdict.state == PinState::Match && is_earlier_form {
+        let renewed = Pins::try_from(actual.clone()).ok();
+        return PinVerdict {
+            store: renewed.map(|renewed| NewPins {
+                pins: Pins {
+                    launcher: pins.launcher.clone(),
+                    ..renewed
+                },
+                ground: AcceptanceGround::EarlierForm,
             }),
+            ..verdict
+        };
+    }
+    match accepted_change(pins, actual, &verdict, policy) {
+        Some(new) if policy.on_change != OnChange::Allow => PinVerdict {
+            action: Action::Audit,
+            store: Some(new),
             ..verdict
         },
         Some(_) | None => verdict,
     }
+}
+
+/// Returns the action on differences: the strictest effect of their causes.
+fn effect_of(mismatches: &[PinMismatch], unhashed: &[UnhashedPart], policy: Pinning, mode: Mode) -> Action {
+    let changes = mismatches.iter().flat_map(|mismatch| &mismatch.changes);
+    let effects = changes.map(|change| policy.effect(change.cause));
+    let unhashed = (!unhashed.is_empty()).then_some(policy.on_change);
+    let strictest = effects.chain(unhashed).reduce(OnChange::stricter);
+    action(strictest.unwrap_or(policy.on_change), mode)
 }
 
 /// Returns the verdict on pinned files that another launcher starts than before.
@@ -266,36 +338,43 @@ fn with_launcher(pins: &Pins, launcher: &PinnedFile, policy: Pinning, mode: Mode
     }
 }
 
-/// Returns the pins with interpreter and launcher as they are now, if nothing else differs, they are in their places,
-/// and only root can have changed them.
+/// Returns the pins with the files as they are now, if every difference is of a kind that is accepted: the interpreter,
+/// the launcher and dependencies of the operating system, which only root can have changed, or the start-up code of an
+/// environment that was not used before.
 ///
 /// The behaviour of a server is in its script and package. A program that has neither is a server itself, and an
 /// upgrade of the system does not explain a change of it.
-fn system_upgrade(pins: &Pins, actual: &ServerFiles, verdict: &PinVerdict) -> Option<Pins> {
-    let is_interpreter = pins.script.is_some() || pins.package.is_some();
-    let by_root = |mismatch: &PinMismatch| {
-        mismatch.is_in_place()
-            && match mismatch.part {
-                PinPart::Executable => is_interpreter && actual.executable_writers == Writers::Root,
-                PinPart::Launcher => actual
-                    .launcher
-                    .as_ref()
-                    .is_some_and(|launcher| launcher.writers == Writers::Root),
-                PinPart::Script | PinPart::Package => false,
-            }
-    };
-    let differs = !verdict.mismatches.is_empty() && verdict.unhashed.is_empty();
-    if !differs || !verdict.mismatches.iter().all(by_root) {
+fn accepted_change(
+    pins: &Pins,
+    actual: &ServerFiles,
+    verdict: &PinVerdict,
+    policy: Pinning,
+) -> Option<NewPins> {
+    if verdict.mismatches.is_empty() || !verdict.unhashed.is_empty() {
+        return None;
+    }
+    let grounds = verdict.mismatches.iter().map(|mismatch| mismatch.ground);
+    let grounds: Vec<AcceptanceGround> = grounds.collect::<Option<_>>()?;
+    let is_new = grounds.contains(&AcceptanceGround::NewEnvironment);
+    if is_new && !policy.auto_trust_first {
         return None;
     }
     let launcher = actual
         .launcher
         .as_ref()
         .and_then(|launcher| launcher.file.hashed());
-    Some(Pins {
-        executable: actual.executable.hashed()?.clone(),
-        launcher: launcher.or(pins.launcher.as_ref()).cloned(),
-        ..pins.clone()
+    let package = actual.package.as_ref().and_then(Part::hashed).cloned();
+    Some(NewPins {
+        pins: Pins {
+            executable: actual.executable.hashed()?.clone(),
+            package: package.map(PackagePin::from),
+            launcher: launcher.or(pins.launcher.as_ref()).cloned(),
+            ..pins.clone()
+        },
+        ground: match is_new {
+            true => AcceptanceGround::NewEnvironment,
+            false => AcceptanceGround::SystemUpgrade,
+        },
     })
 }
 
@@ -318,75 +397,24 @@ fn file_mismatch(
         expected,
         actual: found,
         changed_files: Vec::new(),
-    })
-}
-
-fn package_mismatch(pin: Option<&PackagePin>, actual: Option<&Part<PinnedPackage>>) -> Option<PinMismatch> {
-    let actual = match actual {
-        Some(Part::Unknown { .. }) => return None,
-        Some(Part::Hashed(package)) => Some(package),
-        None => None,
-    };
-    let (expected, found) = (pin.map(|pin| pin.digest), actual.map(PinnedPackage::digest));
-    if expected == found {
-        return None;
-    }
-    let changed_files = match (pin.and_then(PackagePin::manifest), actual) {
-        (Some(pinned), Some(actual)) => Manifest::changes(&pinned, actual.manifest()),
-        (Some(_), None) | (None, Some(_)) | (None, None) => Vec::new(),
-    };
-    let path = actual
-        .map(PinnedPackage::root)
-        .or_else(|| pin.map(|pin| pin.root.as_path()))?
-        .to_owned();
-    Some(PinMismatch {
-        part: PinPart::Package,
-        path,
-        pinned_path: pin.map(|pin| pin.root.clone()),
-        expected,
-        actual: found,
-        changed_files,
+        changes: vec![FileChange {
+            cause: ChangeCause::Unknown,
+            text: format!("its {} changed", part.as_str()),
+        }],
+        ground: None,
     })
 }
 
 const fn on_change(policy: Pinning, mode: Mode) -> Action {
-    match (policy.on_change, mode) {
+    action(policy.on_change, mode)
+}
+
+const fn action(effect: OnChange, mode: Mode) -> Action {
+    match (effect, mode) {
         (OnChange::Block, Mode::Enforce) => Action::Block,
         (OnChange::Block, Mode::Observe) => Action::WouldBlock,
         (OnChange::Alert, Mode::Enforce | Mode::Observe) => Action::Audit,
         (OnChange::Allow, Mode::Enforce | Mode::Observe) => Action::Allow,
-    }
-}
-
-fn unhashed_parts(files: &ServerFiles) -> Vec<UnhashedPart> {
-    [
-        unhashed(&files.executable, PinPart::Executable),
-        files
-            .script
-            .as_ref()
-            .and_then(|script| unhashed(script, PinPart::Script)),
-        files
-            .package
-            .as_ref()
-            .and_then(|package| unhashed(package, PinPart::Package)),
-        files
-            .launcher
-            .as_ref()
-            .and_then(|launcher| unhashed(&launcher.file, PinPart::Launcher)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-fn unhashed<T>(file: &Part<T>, part: PinPart) -> Option<UnhashedPart> {
-    match file {
-        Part::Unknown { path, cause } => Some(UnhashedPart {
-            part,
-            path: path.clone(),
-            cause: cause.clone(),
-        }),
-        Part::Hashed(_) => None,
     }
 }
 
@@ -477,10 +505,14 @@ impl PinVerdict {
             .map(|mismatch| mismatch.path.as_path())
     }
 
-    /// Returns whether the difference is an accepted upgrade of the system's interpreter or launcher.
+    /// Returns whether the difference is accepted from now on without approval.
     pub fn is_accepted_upgrade(&self) -> bool {
-        let ground = self.store.as_ref().map(|new| new.ground);
-        ground == Some(AcceptanceGround::SystemUpgrade)
+        self.state == PinState::Mismatch && self.store.is_some()
+    }
+
+    /// Returns whether the files differ from what is accepted, so that only a person can accept them.
+    pub fn awaits_approval(&self) -> bool {
+        self.state == PinState::Mismatch && self.store.is_none() && self.action != Action::Allow
     }
 
     /// Returns the verdict on a server that has ended. If its files were not compared, nothing was refused, and that is
@@ -540,3 +572,5 @@ pub(super) fn trusting(server: &ServerId) -> String {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod update_tests;

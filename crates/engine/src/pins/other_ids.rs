@@ -1,17 +1,30 @@
-//! Comparison with the pins of the same files under another id of their server.
+//! Comparison with the pins of the same files under another id or name of their server.
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::{PinKey, PinPart};
+use mcpmon_model::{ManifestNotes, PackageRole, PinKey, PinPart};
 use mcpmon_policy::{Mode, Pinning};
 
 use super::{
-    AcceptedSets, Part, PinBook, PinMismatch, PinVerdict, PinnedPackage, Pins, ServerFiles, compare, nearest,
+    AcceptanceGround, AcceptedSets, PackagePin, Part, PinBook, PinMismatch, PinVerdict, PinnedPackage, Pins,
+    ServerFiles, compare, nearest,
 };
 
+/// The relation of pins to the files of a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The script or the program is the same file.
+    Same,
+    /// The package is the same directory, and is started in another way: by its command, or as a module.
+    Package,
+    /// They are elsewhere.
+    Other,
+}
+
 impl PinBook {
-    /// Compares a start with what is accepted for `key`. If nothing is, the same files may be known under another id of
-    /// the server, for a client can call it by any name: files that changed there are no first use here.
+    /// Compares a start with what is accepted for `key`. If nothing is, the same files may be known under another id or
+    /// name of the server: a client can call it by any name, and a package can be started in several ways. Files that
+    /// changed there are no first use here.
     pub fn compare(
         &self,
         key: &PinKey,
@@ -21,29 +34,55 @@ impl PinBook {
         mode: Mode,
     ) -> PinVerdict {
         if let (AcceptedSets::Nothing | AcceptedSets::NoRoom(_), true) = (accepted, policy.enabled) {
-            let elsewhere = self
-                .under_other_ids(key)
-                .filter(|pins| pins.is_at_the_place_of(&actual));
-            // Another interpreter or launcher may belong to the other id.
-            let elsewhere = elsewhere.map(|pins| Pins {
-                launcher: None,
-                ..pins.clone()
-            });
-            let elsewhere: BTreeMap<u32, Pins> = (0..).zip(elsewhere).collect();
-            let own = ServerFiles {
-                launcher: None,
-                ..actual.clone()
-            };
-            if let Some(changed) = nearest(&elsewhere, &own, policy, mode)
-                && changed
-                    .mismatches
-                    .iter()
-                    .any(|mismatch| mismatch.is_of_the_server(&actual))
-            {
-                return changed;
+            for place in [Place::Same, Place::Package] {
+                let elsewhere = self.elsewhere(key).filter(|(other, pins)| {
+                    // One program can be several servers.
+                    let is_alone = pins.script.is_none() && pins.package.is_none();
+                    (!is_alone || other.name == key.name) && pins.place(&actual) == place
+                });
+                let elsewhere: BTreeMap<u32, Pins> = (0..)
+                    .zip(elsewhere.map(|(_, pins)| pins.as_started(place)))
+                    .collect();
+                let own = ServerFiles {
+                    script: actual.script.clone().filter(|_| place == Place::Same),
+                    launcher: None,
+                    ..actual.clone()
+                };
+                if let Some(changed) = nearest(&elsewhere, &own, policy, mode)
+                    && changed
+                        .mismatches
+                        .iter()
+                        .any(|mismatch| mismatch.is_of_the_server(&actual))
+                {
+                    return PinVerdict {
+                        store: None,
+                        ..changed
+                    };
+                }
             }
         }
-        compare(accepted, actual, policy, mode)
+        let verdict = compare(accepted, actual, policy, mode);
+        match key.uid {
+            0 => verdict.for_root(policy, mode),
+            _ => verdict,
+        }
+    }
+}
+
+impl PinVerdict {
+    /// Returns the verdict on a server that root runs: it can write all of the system's files itself. Only an interpreter or
+    /// launcher in its place is accepted as an upgrade.
+    fn for_root(self, policy: Pinning, mode: Mode) -> Self {
+        let ground = self.store.as_ref().map(|new| new.ground);
+        let is_beyond = |mismatch: &PinMismatch| mismatch.part == PinPart::Package || !mismatch.is_in_place();
+        if ground != Some(AcceptanceGround::SystemUpgrade) || !self.mismatches.iter().any(is_beyond) {
+            return self;
+        }
+        Self {
+            action: effect_of(&self.mismatches, &self.unhashed, policy, mode),
+            store: None,
+            ..self
+        }
     }
 }
 
@@ -51,7 +90,7 @@ impl PinMismatch {
     /// Returns whether the part is the server itself, and not the interpreter of its script or package.
     fn is_of_the_server(&self, files: &ServerFiles) -> bool {
         match self.part {
-            PinPart::Script | PinPart::Package => true,
+            PinPart::Script | PinPart::Package => self.ground.is_none(),
             PinPart::Executable => files.script.is_none() && files.package.is_none(),
             PinPart::Launcher => false,
         }
@@ -59,27 +98,64 @@ impl PinMismatch {
 }
 
 impl Pins {
-    /// Returns whether these files are pinned where the others are: the script or package, else the program.
-    fn is_at_the_place_of(&self, actual: &ServerFiles) -> bool {
-        let script = actual
-            .script
-            .as_ref()
-            .and_then(Part::hashed)
-            .map(|script| &script.path);
-        let package = actual
-            .package
-            .as_ref()
-            .and_then(Part::hashed)
-            .map(PinnedPackage::root);
+    /// Returns where these files are pinned, in relation to the others.
+    fn place(&self, actual: &ServerFiles) -> Place {
+        let script = actual.script.as_ref().and_then(Part::hashed);
+        let script = script.map(|script| &script.path);
+        let package = actual.package.as_ref().and_then(Part::hashed);
         let pinned_script = self.script.as_ref().map(|script| &script.path);
-        let pinned_package = self.package.as_ref().map(|package| package.root.as_path());
-        match (pinned_script, pinned_package) {
-            (Some(pinned), _) => script == Some(pinned),
-            (None, Some(pinned)) => package == Some(pinned),
-            (None, None) => {
+        if pinned_script.is_some() && pinned_script == script {
+            return Place::Same;
+        }
+        let is_package = |pinned: &PackagePin| {
+            package.map(PinnedPackage::root) == Some(pinned.root.as_path())
+                && package.is_some_and(|package| is_installed(package.manifest().notes()))
+                && pinned
+                    .manifest()
+                    .is_none_or(|manifest| is_installed(manifest.notes().or_else(|| package.and_then(notes))))
+        };
+        match &self.package {
+            Some(pinned) if pinned_script.is_none() && script.is_none() => {
+                match package.map(PinnedPackage::root) == Some(pinned.root.as_path()) {
+                    true => Place::Same,
+                    false => Place::Other,
+                }
+            }
+            Some(pinned) if is_package(pinned) => Place::Package,
+            Some(_) => Place::Other,
+            None => {
                 let program = actual.executable.hashed().map(|program| &program.path);
-                script.is_none() && package.is_none() && program == Some(&self.executable.path)
+                let is_program = pinned_script.is_none()
+                    && script.is_none()
+                    && package.is_none()
+                    && program == Some(&self.executable.path);
+                match is_program {
+                    true => Place::Same,
+                    false => Place::Other,
+                }
             }
         }
     }
+
+    /// Returns what is compared with a start under another id or name. Another interpreter or launcher may belong to that.
+    fn as_started(&self, place: Place) -> Self {
+        Self {
+            script: self.script.clone().filter(|_| place == Place::Same),
+            launcher: None,
+            ..self.clone()
+        }
+    }
+}
+
+fn notes(package: &PinnedPackage) -> Option<&ManifestNotes> {
+    package.manifest().notes()
+}
+
+/// Returns whether the server is an installed package, which has one directory however it is started. Two scripts of one
+/// project can be two servers.
+fn is_installed(notes: Option<&ManifestNotes>) -> bool {
+    let packages = notes.into_iter().flat_map(|notes| &notes.packages);
+    packages
+        .into_iter()
+        .any(|package| package.role == PackageRole::Own)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use mcpmon_model::{ManifestEntry, PinKey};
+use mcpmon_policy::FileChanges;
 use test_case::{test_case, test_matrix};
 
 use super::*;
@@ -60,6 +61,7 @@ fn files() -> ServerFiles {
         script: Some(Part::Hashed(file("main"))),
         package: Some(Part::Hashed(package("one"))),
         launcher: None,
+        generated_script: None,
     }
 }
 
@@ -68,6 +70,7 @@ fn policy(on_change: OnChange, auto_trust_first: bool) -> Pinning {
         enabled: true,
         on_change,
         auto_trust_first,
+        files: FileChanges::default(),
     }
 }
 
@@ -227,6 +230,11 @@ fn a_changed_package_names_its_files() {
             expected: Some(package("one").digest()),
             actual: Some(package("two").digest()),
             changed_files: vec!["changed index.js".to_owned()],
+            changes: vec![FileChange {
+                cause: ChangeCause::Unknown,
+                text: "changed files: changed index.js".to_owned(),
+            }],
+            ground: None,
         }]
     );
     assert_eq!(

@@ -1,16 +1,34 @@
 //! Verdicts on pins in words: what differs, and what to do about it.
 
-use mcpmon_model::{Denial, PinState, ServerId};
+use mcpmon_model::{ChangeCause, Denial, FileChange, PinPart, PinState, ServerId};
 
-use super::{PinMismatch, PinVerdict, UnhashedPart, approval, pin_denial, trusting};
+use super::{
+    AcceptanceGround, PinMismatch, PinVerdict, UnhashedPart, approval, change::listed, pin_denial, trusting,
+};
 
-/// Most changed files that are named in a sentence.
-const NAMED: usize = 3;
+/// Most changes that are named in a sentence.
+const MAX_CAUSES: usize = 4;
+
+/// Returns whether the text of a change says more than that a part changed.
+fn is_explained(change: &FileChange) -> bool {
+    match change.cause {
+        ChangeCause::Tampered
+        | ChangeCause::Package
+        | ChangeCause::Runtime
+        | ChangeCause::Dependency
+        | ChangeCause::OwnSource => true,
+        ChangeCause::Unknown => change.text.ends_with(" was edited") || change.text.contains('→'),
+        ChangeCause::Launcher => false,
+    }
+}
 
 impl PinVerdict {
     /// Describes the problem with the server, as a clause without its name.
     pub fn cause(&self) -> String {
         match self.state {
+            PinState::Mismatch if self.is_explained() => {
+                format!("it changed since it was pinned: {}", self.causes())
+            }
             PinState::Mismatch => {
                 let parts: Vec<String> = self.mismatches.iter().map(PinMismatch::named).collect();
                 format!("its {} changed since it was pinned", parts.join(" and "))
@@ -29,7 +47,66 @@ impl PinVerdict {
         );
         // A part that could not be hashed cannot be pinned either.
         let is_acceptable = differs && self.unhashed.is_empty() && !self.is_accepted_upgrade();
-        is_acceptable.then(|| trusting(server))
+        is_acceptable.then(|| match self.gravest() {
+            Some(FileChange {
+                cause: ChangeCause::Tampered,
+                ..
+            }) => format!(
+                "install the package again or remove the server; if you made this change, run `{}`",
+                trusting(server)
+            ),
+            Some(_) | None => trusting(server),
+        })
+    }
+
+    /// Returns whether the cause of some difference is known.
+    fn is_explained(&self) -> bool {
+        let mut changes = self.mismatches.iter().flat_map(|mismatch| &mismatch.changes);
+        changes.any(is_explained)
+    }
+
+    /// Returns the change that a person should know about first.
+    fn gravest(&self) -> Option<&FileChange> {
+        let changes = self.mismatches.iter().flat_map(|mismatch| &mismatch.changes);
+        changes.min_by_key(|change| change.cause)
+    }
+
+    /// Lists the changes in words, the gravest first.
+    pub(super) fn causes(&self) -> String {
+        let mut changes: Vec<&FileChange> = Vec::new();
+        for change in self.mismatches.iter().flat_map(|mismatch| &mismatch.changes) {
+            if !changes.iter().any(|known| known.text == change.text) {
+                changes.push(change);
+            }
+        }
+        changes.sort_by_key(|change| change.cause);
+        let texts: Vec<String> = changes.iter().map(|change| change.text.clone()).collect();
+        let (first, rest) = texts.split_at(MAX_CAUSES.min(texts.len()));
+        match rest.len() {
+            0 => first.join("; "),
+            more => format!("{}; and {more} more", first.join("; ")),
+        }
+    }
+
+    /// Returns what to do about changes with a known cause.
+    fn advice(&self, server: &ServerId) -> String {
+        let trusting = trusting(server);
+        match self.gravest().map(|change| change.cause) {
+            Some(ChangeCause::Tampered) => format!(
+                "this looks like tampering: install the package again, or remove the server; only if you made this \
+                 change, run `{trusting}`"
+            ),
+            Some(ChangeCause::Package) => format!(
+                "read what is new in this version, and accept it with `{trusting}`, or install the former version"
+            ),
+            Some(ChangeCause::Dependency) => format!(
+                "the files agree with the records of the package manager; accept them with `{trusting}`"
+            ),
+            Some(ChangeCause::OwnSource) => format!("accept it with `{trusting}`"),
+            Some(ChangeCause::Unknown | ChangeCause::Runtime | ChangeCause::Launcher) | None => {
+                approval(server)
+            }
+        }
     }
 
     /// Returns the denial that the client of `server` gets.
@@ -52,6 +129,15 @@ impl PinVerdict {
                 unhashed.join("; ")
             ));
         }
+        let ground = self.store.as_ref().map(|new| new.ground);
+        if self.is_accepted_upgrade() && ground == Some(AcceptanceGround::NewEnvironment) {
+            return Some(format!(
+                "{server}: it runs in an environment that was not used before, with code that runs at its start: {}; \
+                 everything else is as it was pinned, so it is accepted from now on; if this is not expected, run \
+                 `mcpmon pins reset --server {server}`",
+                self.causes()
+            ));
+        }
         if self.is_accepted_upgrade() {
             let mismatches: Vec<_> = self.mismatches.iter().map(PinMismatch::describe).collect();
             return Some(format!(
@@ -59,6 +145,9 @@ impl PinVerdict {
                  accepted from now on; if this is not expected, run `mcpmon pins reset --server {server}`",
                 mismatches.join("; ")
             ));
+        }
+        if self.state == PinState::Mismatch && self.unhashed.is_empty() && self.is_explained() {
+            return Some(format!("{server}: {}; {}", self.cause(), self.advice(server)));
         }
         let what = match self.state {
             PinState::Off | PinState::Pinned | PinState::Match => return None,
@@ -83,15 +172,22 @@ impl PinMismatch {
     /// Names the part, with the first changed files.
     fn named(&self) -> String {
         let part = self.part.as_str();
-        let (first, rest) = self.changed_files.split_at(NAMED.min(self.changed_files.len()));
-        match (first, rest.len()) {
-            ([], _) => part.to_owned(),
-            (files, 0) => format!("{part} ({})", files.join(", ")),
-            (files, more) => format!("{part} ({} and {more} more)", files.join(", ")),
+        match self.changed_files.is_empty() {
+            true => part.to_owned(),
+            false => format!("{part} ({})", listed(&self.changed_files)),
         }
     }
 
     fn describe(&self) -> String {
+        let explained: Vec<&str> = self
+            .changes
+            .iter()
+            .filter(|change| is_explained(change))
+            .map(|change| change.text.as_str())
+            .collect();
+        if !explained.is_empty() && self.part != PinPart::Executable {
+            return explained.join("; ");
+        }
         let (part, path) = (self.part.as_str(), self.path.display());
         match (self.expected, self.actual) {
             (Some(_), None) => format!("its pinned {part} {path} is gone"),

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Action, ApprovalState, CallOrigin, CallOutcome, DefinitionKey, DefinitionKind, DefinitionRecord,
-    DefinitionStatus, Dialect, Digest, EventId, Evidence, Finding, InspectionSubject, KillState, Layer,
-    OrphanCause, Package, PackageOrigin, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity,
-    Timestamp,
+    DefinitionStatus, Dialect, Digest, EventId, Evidence, FileChange, Finding, InspectionSubject, KillState,
+    Layer, OrphanCause, Package, PackageOrigin, PinState, RelatedCall, RequestId, ServerId, SessionId,
+    Severity, Timestamp,
 };
 
 use serial::{is_false, is_one, lossy, lossy_option, one};
@@ -209,6 +209,9 @@ event_types! {
         /// Files of a package that changed, at most 20.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changed_files: Vec<String>,
+        /// The causes of the difference, at most 20.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changes: Vec<FileChange>,
     }
     /// A server was refused before or at its start.
     Critical Finding Open "mcp_server_denied" "MCP server refused": ServerDenied { cause: String }

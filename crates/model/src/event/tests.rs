@@ -43,6 +43,7 @@ fn a_path_that_is_no_utf8_is_still_told() {
             actual_hash: None,
             part: PinPart::Script,
             changed_files: Vec::new(),
+            changes: Vec::new(),
         },
     );
     event.process = Some(ProcessRef {

@@ -6,6 +6,7 @@
 //! For a script outside a package, the imports in its source are followed.
 
 mod imports;
+mod records;
 
 use std::{
     collections::BTreeSet,
@@ -122,7 +123,11 @@ impl NodePackage {
     }
 
     /// Collects its files and those of every package on which it depends, directly or indirectly.
-    pub(super) fn collect(&self, mut collector: Collector<'_>) -> Result<Manifest, PackageError> {
+    pub(super) fn collect(
+        &self,
+        setting: &ServerLayout<'_>,
+        mut collector: Collector<'_>,
+    ) -> Result<Manifest, PackageError> {
         let mut seen = BTreeSet::new();
         let mut pending = match self {
             Self::Directory(package) => vec![package.clone()],
@@ -144,7 +149,8 @@ impl NodePackage {
                 pending.extend(follow(&mut collector, &package)?);
             }
         }
-        Ok(collector.finish())
+        let notes = self.notes(setting, &collector, &seen);
+        Ok(collector.finish(notes))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use mcpmon_model::{PackageRole, RecordState};
 use test_case::test_case;
 
 use super::*;
@@ -334,4 +335,89 @@ fn entry_files(path: &str) -> Option<String> {
     ])
     .expect("a temporary tree");
     entry_file(fixture.root(), Path::new(path)).map(|found| found.display().to_string())
+}
+
+/// Returns the noted packages: name, version, role and record.
+fn noted(files: &[(&str, &str)], script: &str) -> Vec<(String, String, PackageRole, RecordState)> {
+    let fixture = Fixture::of(files).expect("a temporary tree");
+    let (_, manifest) = fixture.node_package(script).expect("a small package");
+    let notes = manifest.notes().expect("notes");
+    let packages = notes.packages.iter();
+    packages
+        .map(|package| {
+            (
+                package.name.clone(),
+                package.version.clone(),
+                package.role,
+                package.record,
+            )
+        })
+        .collect()
+}
+
+const OWN: &str = r#"{"name": "own", "version": "1.0.0", "dependencies": {"part": "^2"}}"#;
+const PART: &str = r#"{"name": "part", "version": "2.1.0"}"#;
+const LOCKED: &str = r#"{"packages": {"node_modules/own": {"version": "1.0.0", "integrity": "sha512-AA=="},
+    "node_modules/part": {"version": "2.1.0", "integrity": "sha512-BB=="}}}"#;
+
+#[test_case(Some(LOCKED) => RecordState::Consistent; "in its lock file")]
+#[test_case(Some(r#"{"packages": {"node_modules/own": {"version": "1.0.0"}, "node_modules/part": {"version": "2.0.0"}}}"#) => RecordState::Contradicts; "another version in its lock file")]
+#[test_case(Some(r#"{"packages": {"node_modules/own": {"version": "1.0.0"}}}"#) => RecordState::Contradicts; "not in its lock file")]
+#[test_case(Some("{") => RecordState::Missing; "a broken lock file")]
+#[test_case(None => RecordState::Missing; "no lock file")]
+fn records_of_npm(lock: Option<&str>) -> RecordState {
+    let mut files = vec![
+        ("/d/node_modules/own/package.json", OWN),
+        ("/d/node_modules/own/index.js", ""),
+        ("/d/node_modules/part/package.json", PART),
+    ];
+    files.extend(lock.map(|lock| ("/d/node_modules/.package-lock.json", lock)));
+    let noted = noted(&files, "/d/node_modules/own/index.js");
+    let roles: Vec<_> = noted
+        .iter()
+        .map(|(name, version, role, _)| (name.as_str(), version.as_str(), *role))
+        .collect();
+    assert_eq!(
+        roles,
+        [
+            ("own", "1.0.0", PackageRole::Own),
+            ("part", "2.1.0", PackageRole::Dependency)
+        ]
+    );
+    noted[1].3
+}
+
+#[test]
+fn a_checkout_is_an_own_source() {
+    let fixture = Fixture::of(&[
+        ("/home/me/p/.git/HEAD", "ref"),
+        ("/home/me/p/package.json", OWN),
+        ("/home/me/p/index.js", ""),
+        ("/home/me/p/node_modules/part/package.json", PART),
+        ("/home/me/p/node_modules/.package-lock.json", LOCKED),
+    ])
+    .expect("a temporary tree");
+    let (_, manifest) = fixture
+        .node_package("/home/me/p/index.js")
+        .expect("a small package");
+    let notes = manifest.notes().expect("notes");
+    assert_eq!(notes.work_trees[0].path, "/home/me/p");
+    let [part] = &notes.packages[..] else {
+        panic!("{notes:?}")
+    };
+    assert_eq!(
+        (
+            part.name.as_str(),
+            part.role,
+            part.record,
+            part.integrity.as_deref()
+        ),
+        (
+            "part",
+            PackageRole::Dependency,
+            RecordState::Consistent,
+            Some("sha512-BB==")
+        )
+    );
+    assert_eq!(part.places, ["node_modules/part"]);
 }

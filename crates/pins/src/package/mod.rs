@@ -7,14 +7,14 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use mcpmon_model::{Manifest, ManifestEntry, SpecialFile};
+use mcpmon_model::{Manifest, ManifestEntry, ManifestNotes, NotedDirectory, SpecialFile, Writers};
 use nix::sys::stat::FileStat;
 
 use super::{
     Cancel,
     code::leads_to_code,
     file::{FileError, FileHasher},
-    root::{EntryKind, FoundFile, Root},
+    root::{EntryKind, FoundFile, Root, is_roots_alone},
 };
 
 /// The limits on one package with its dependencies.
@@ -208,7 +208,14 @@ pub(super) struct Collector<'a> {
     base: PathBuf,
     bytes: u64,
     manifest: Manifest,
+    /// Files and directories of the operating system that others than root can change.
+    loose_system_files: Vec<PathBuf>,
 }
+
+/// The directory of the operating system's packages.
+const SYSTEM: &str = "/usr";
+/// Most files of the system that others can change; with more, nothing counts as changed by root alone.
+const MAX_LOOSE: usize = 256;
 
 impl<'a> Collector<'a> {
     /// Collects files of `root`, named relative to `base`.
@@ -227,6 +234,7 @@ impl<'a> Collector<'a> {
             base,
             bytes: 0,
             manifest: Manifest::default(),
+            loose_system_files: Vec::new(),
         }
     }
 
@@ -240,9 +248,54 @@ impl<'a> Collector<'a> {
         go_on(self.cancel)
     }
 
-    /// Returns the collected manifest.
-    pub(super) fn finish(self) -> Manifest {
-        self.manifest
+    /// Returns what is collected so far.
+    pub(super) const fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Returns the collected manifest, with notes.
+    pub(super) fn finish(self, notes: ManifestNotes) -> Manifest {
+        self.manifest.with_notes(notes)
+    }
+
+    /// Returns the name of a canonical path in the manifest.
+    pub(super) fn name(&self, path: &Path) -> String {
+        Manifest::name(relative(&self.base, path).as_os_str().as_bytes())
+    }
+
+    /// Returns a directory as notes have it.
+    pub(super) fn noted(&self, directory: &Path) -> NotedDirectory {
+        NotedDirectory {
+            prefix: self.name(directory),
+            path: Manifest::name(directory.as_os_str().as_bytes()),
+        }
+    }
+
+    /// Returns who can change what was collected at these canonical paths and below: only root if it belongs to the
+    /// operating system.
+    pub(super) fn writers(&self, paths: &[PathBuf]) -> Writers {
+        let is_roots = |path: &PathBuf| {
+            let node = self.root.find_link(path);
+            path.starts_with(SYSTEM)
+                && node.is_ok_and(|node| self.root.writers(path, &node) == Writers::Root)
+                && !self
+                    .loose_system_files
+                    .iter()
+                    .any(|loose| loose.starts_with(path))
+        };
+        let is_counted = self.loose_system_files.len() < MAX_LOOSE;
+        match is_counted && !paths.is_empty() && paths.iter().all(is_roots) {
+            true => Writers::Root,
+            false => Writers::Others,
+        }
+    }
+
+    /// Notes a file of the operating system that others than root can change.
+    fn note_writers(&mut self, path: &Path, stat: &FileStat) {
+        let is_noted = path.starts_with(SYSTEM) && !is_roots_alone(stat);
+        if is_noted && self.loose_system_files.len() < MAX_LOOSE {
+            self.loose_system_files.push(path.to_owned());
+        }
     }
 
     /// Adds everything below a directory.
@@ -292,6 +345,7 @@ impl<'a> Collector<'a> {
             });
         }
         self.root.watch_code(path);
+        self.note_writers(path, node.stat());
         for name in node.names().map_err(unreadable(path))? {
             self.go_on()?;
             let child = path.join(&name);
@@ -355,6 +409,7 @@ impl<'a> Collector<'a> {
         digest: mcpmon_model::Digest,
     ) -> Result<(), PackageError> {
         self.root.watch_time(path, stat);
+        self.note_writers(path, stat);
         self.bytes = self
             .bytes
             .saturating_add(u64::try_from(stat.st_size).unwrap_or(0));
@@ -369,6 +424,7 @@ impl<'a> Collector<'a> {
 
     fn add_link(&mut self, node: &FoundFile, path: &Path) -> Result<(), PackageError> {
         self.root.watch_time(path, node.stat());
+        self.note_writers(path, node.stat());
         let target = node.target().map_err(unreadable(path))?;
         self.insert(path, ManifestEntry::Link(target.as_bytes().to_vec()))
     }

@@ -4,6 +4,8 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use test_case::test_case;
 
+use mcpmon_model::ManifestNotes;
+
 use super::*;
 use crate::fixture::{Fixture, paths};
 
@@ -17,7 +19,7 @@ fn collect(
     let mut files = FileHasher::default();
     let mut collector = Collector::new(fixture.root(), &mut files, limits, &|| false, PathBuf::from("/p"));
     collector.add_directory(Path::new("/p"), contents)?;
-    Ok(collector.finish())
+    Ok(collector.finish(ManifestNotes::default()))
 }
 
 fn package() -> io::Result<Fixture> {

@@ -7,12 +7,17 @@ use std::{
 
 use crate::{
     Cancel,
+    origin::short,
     package::{PackageError, go_on},
     root::{EntryKind, Root},
 };
 
 /// Largest metadata file that is read, in bytes.
 const MAX_METADATA: u64 = 16 << 20;
+/// Most directories of one distribution that are told apart.
+const MAX_ENTRIES: usize = 256;
+/// Modules that Python imports at every start if they exist.
+const CUSTOMISATION: [&str; 2] = ["sitecustomize", "usercustomize"];
 /// Most distributions of one environment.
 const MAX_DISTRIBUTIONS: usize = 5_000;
 
@@ -21,8 +26,15 @@ const MAX_DISTRIBUTIONS: usize = 5_000;
 pub(super) struct Distribution {
     /// Its `.dist-info` or `.egg-info`.
     pub(super) metadata: PathBuf,
-    /// Files and directories that it installed directly into `site`, without its metadata.
+    /// The directory in which it is installed.
+    pub(super) site: PathBuf,
+    /// Its version; empty if it is not known.
+    pub(super) version: String,
+    /// Files and directories that it installed, without its metadata. Of a directory that several distributions share, those
+    /// below it that are its own.
     pub(super) entries: Vec<PathBuf>,
+    /// Directories that it shares with other distributions.
+    pub(super) shared: Vec<PathBuf>,
     /// Normalised names of distributions that it may need, including those of extras.
     pub(super) requires: BTreeSet<String>,
     /// The checkout from which it was installed in development mode.
@@ -34,6 +46,8 @@ pub(super) struct Distribution {
 pub(super) struct Index {
     distributions: BTreeMap<String, Distribution>,
     providers: BTreeMap<String, BTreeSet<String>>,
+    /// The distributions of path files and of modules that Python imports at every start.
+    start_up: BTreeMap<PathBuf, String>,
 }
 
 impl Index {
@@ -62,8 +76,13 @@ impl Index {
                     });
                 }
                 let distribution = Distribution::read(root, site, &site.join(&entry));
-                for module in distribution.entries.iter().filter_map(|entry| module_name(entry)) {
-                    index.providers.entry(module).or_default().insert(name.clone());
+                let tops = distribution.entries.iter().chain(&distribution.shared);
+                for top in tops.filter_map(|entry| top_level(site, entry)) {
+                    if is_start_up(&top) {
+                        index.start_up.insert(site.join(&top), name.clone());
+                    }
+                    let modules = index.providers.entry(module_name(&top).to_owned()).or_default();
+                    modules.insert(name.clone());
                 }
                 index.distributions.insert(name, distribution);
             }
@@ -86,6 +105,11 @@ impl Index {
         names
     }
 
+    /// Returns the distribution that installed a file which runs at every start of Python.
+    pub(super) fn of_start_up(&self, path: &Path) -> Option<&String> {
+        self.start_up.get(path)
+    }
+
     /// Returns the distribution with this normalised name.
     pub(super) fn get(&self, name: &str) -> Option<&Distribution> {
         self.distributions.get(name)
@@ -104,15 +128,22 @@ impl Distribution {
                 .map(|text| required_by_egg(&text))
                 .unwrap_or_default(),
         };
-        let names = match text("RECORD") {
+        let (names, shared) = match text("RECORD") {
             Some(record) => recorded_entries(&record),
-            None => text("top_level.txt")
-                .map(|text| listed_entries(root, site, &text))
-                .unwrap_or_default(),
+            None => (
+                text("top_level.txt")
+                    .map(|text| listed_entries(root, site, &text))
+                    .unwrap_or_default(),
+                BTreeSet::new(),
+            ),
         };
+        let headers = text("METADATA").or_else(|| text("PKG-INFO")).unwrap_or_default();
         Self {
             metadata: metadata.to_owned(),
+            site: site.to_owned(),
+            version: version(&headers).unwrap_or_default(),
             entries: names.iter().map(|name| site.join(name)).collect(),
+            shared: shared.iter().map(|name| site.join(name)).collect(),
             requires,
             editable: text("direct_url.json").and_then(|text| editable_project(&text)),
         }
@@ -140,10 +171,26 @@ pub fn normalise(name: &str) -> String {
     normalised
 }
 
+/// Returns the first component of a path below `site`.
+fn top_level(site: &Path, entry: &Path) -> Option<String> {
+    let first = entry.strip_prefix(site).ok()?.components().next()?;
+    Some(first.as_os_str().to_str()?.to_owned())
+}
+
 /// Returns the module of a file or directory in `site-packages`: `a` for `a`, `a.py` and `a.cpython-311.so`.
-fn module_name(entry: &Path) -> Option<String> {
-    let name = entry.file_name()?.to_str()?;
-    Some(name.split('.').next().unwrap_or(name).to_owned())
+fn module_name(entry: &str) -> &str {
+    entry.split('.').next().unwrap_or(entry)
+}
+
+/// Returns whether Python runs a file or directory in `site-packages` at every start.
+pub(super) fn is_start_up(entry: &str) -> bool {
+    CUSTOMISATION.contains(&module_name(entry)) || entry.ends_with(".pth")
+}
+
+/// Returns the version in the headers of a distribution.
+fn version(headers: &str) -> Option<String> {
+    let mut headers = headers.lines().take_while(|line| !line.is_empty());
+    short(headers.find_map(|line| line.strip_prefix("Version:"))?.trim())
 }
 
 fn required_by_metadata(metadata: &str) -> BTreeSet<String> {
@@ -172,19 +219,56 @@ fn requirement_name(requirement: &str) -> Option<String> {
     (end > 0).then(|| normalise(&requirement[..end]))
 }
 
-/// Returns the first components of the paths in a `RECORD`, without generated files, metadata and paths outside of
-/// `site`.
-fn recorded_entries(record: &str) -> BTreeSet<String> {
-    record
-        .lines()
-        .filter_map(|line| match line.strip_prefix('"') {
-            Some(quoted) => quoted.split('"').next(),
-            None => line.split(',').next(),
-        })
-        .filter_map(|path| path.split('/').next())
-        .filter(|name| is_module_entry(name))
-        .map(str::to_owned)
-        .collect()
+/// Returns the path in a line of a `RECORD`.
+pub(super) fn recorded_path(line: &str) -> &str {
+    let path = match line.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => line.split(',').next(),
+    };
+    path.unwrap_or_default()
+}
+
+/// Returns the files and directories of a `RECORD`, without generated files, metadata and paths outside of `site`: the
+/// topmost directories with files of the distribution, and its files above them. The second set has the directories above
+/// these, which have no file of the distribution: other distributions install into them, too.
+fn recorded_entries(record: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let mut directories: BTreeSet<String> = BTreeSet::new();
+    let mut files: BTreeSet<String> = BTreeSet::new();
+    for path in record.lines().map(recorded_path) {
+        let is_plain = path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        if !is_plain || !is_module_entry(path.split('/').next().unwrap_or_default()) {
+            continue;
+        }
+        match path.rsplit_once('/') {
+            // A compiled module is in a directory below its own.
+            Some((directory, _)) => {
+                let directory = directory.strip_suffix("/__pycache__").unwrap_or(directory);
+                directories.insert(directory.to_owned());
+            }
+            None => _ = files.insert(path.to_owned()),
+        }
+    }
+    let above = |path: &str| {
+        let ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).collect();
+        ends.into_iter()
+            .map(|end| path[..end].to_owned())
+            .collect::<Vec<_>>()
+    };
+    let topmost: BTreeSet<String> = directories
+        .iter()
+        .filter(|directory| !above(directory).iter().any(|above| directories.contains(above)))
+        .cloned()
+        .collect();
+    let shared: BTreeSet<String> = topmost.iter().flat_map(|directory| above(directory)).collect();
+    if topmost.len() > MAX_ENTRIES {
+        // Too many to tell them apart.
+        let tops = topmost
+            .iter()
+            .chain(&files)
+            .map(|path| path.split('/').next().unwrap_or(path).to_owned());
+        return (tops.collect(), BTreeSet::new());
+    }
+    (topmost.into_iter().chain(files).collect(), shared)
 }
 
 /// Returns the entries of `site` that belong to the modules in a `top_level.txt`.
@@ -287,7 +371,24 @@ mod tests {
         let record = "../../../bin/x,sha256=a,1\n__pycache__/m.cpython-311.pyc,,\n\"a,b/c.py\",,\nm.py,,\n\
                       p/__init__.py,,\np/q.py,,\np-1.dist-info/RECORD,,\n/etc/passwd,,\n\n";
         let expected = ["a,b", "m.py", "p"].map(str::to_owned);
-        assert_eq!(recorded_entries(record), BTreeSet::from(expected));
+        assert_eq!(
+            recorded_entries(record),
+            (BTreeSet::from(expected), BTreeSet::new())
+        );
+    }
+
+    #[test]
+    fn a_shared_directory_is_none_of_its_distributions() {
+        let record =
+            "google/auth/__init__.py,,\ngoogle/auth/x/y.py,,\ngoogle/auth2/__pycache__/z.pyc,,\na/b.py,,\n";
+        let set = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<BTreeSet<_>>()
+        };
+        let expected = (set(&["a", "google/auth", "google/auth2"]), set(&["google"]));
+        assert_eq!(recorded_entries(record), expected);
     }
 
     #[test_case(r#"{"url": "file:///home/a%20b/p", "dir_info": {"editable": true}}"# => Some(PathBuf::from("/home/a b/p")); "editable")]

@@ -105,6 +105,11 @@ impl Environment {
 }
 
 impl Environment {
+    /// Returns the directories into which package managers install.
+    pub(super) fn places(&self) -> impl Iterator<Item = &PathBuf> {
+        self.sites.iter().chain(&self.added)
+    }
+
     /// Returns every directory in which modules are searched for, in that order.
     pub(super) fn directories(&self) -> impl Iterator<Item = &PathBuf> {
         self.named.iter().chain(&self.sites).chain(&self.added)

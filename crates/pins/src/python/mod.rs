@@ -1,5 +1,4 @@
-//! The distribution of a Python server and the distributions that it requires, or its whole environment if the
-//! distribution is unknown.
+//! The distribution of a Python server, or the modules that its script imports, with the distributions that these require.
 //!
 //! Compiled modules (`__pycache__`) are not included, because they differ between any two installations. So a planted
 //! `.pyc` with its source's time and size is not noticed.
@@ -9,27 +8,28 @@ mod environment;
 mod imports;
 mod local;
 mod owner;
+mod records;
 mod script;
+mod start_up;
 
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
-    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
 };
 
-use mcpmon_model::{Manifest, PackageOrigin};
+use mcpmon_model::{Manifest, ManifestNotes, PackageOrigin, PackageRole};
 
-pub(super) use self::script::without_interpreter;
-pub use self::{
-    distribution::normalise,
-    owner::{owner_of_command, owner_of_module},
-};
+pub(super) use self::script::{entry_point, without_interpreter};
 use self::{
-    distribution::{Index, path_lines},
+    distribution::Index,
     environment::{Environment, EnvironmentScope},
     imports::{imports_dynamically, top_level_imports},
     local::{DirectoryModules, module_names},
+};
+pub use self::{
+    distribution::normalise,
+    owner::{owner_of_command, owner_of_module},
 };
 use super::{
     Cancel, ServerLayout, origin,
@@ -41,8 +41,6 @@ use super::{
 const MAX_SOURCE: u64 = 1 << 20;
 /// Most source files and directories of one module that are searched for imports.
 const MAX_SOURCES: usize = 2_000;
-/// Modules that Python imports at every start if they exist.
-const CUSTOMISATION: [&str; 2] = ["sitecustomize.py", "usercustomize.py"];
 
 /// The code that Python was told to run.
 #[derive(Clone, Copy, Debug)]
@@ -58,8 +56,10 @@ pub(super) enum PythonEntry<'a> {
 pub(super) struct PythonPackage {
     environment: Environment,
     index: Index,
-    /// Directories that are searched before the environment's, or are added by `.pth` files.
+    /// Directories that path files add.
     extra: Vec<PathBuf>,
+    /// True if a module of the server is in one of these.
+    uses_extra: bool,
     root: PathBuf,
     /// The directory that file names are relative to.
     base: PathBuf,
@@ -73,8 +73,18 @@ pub(super) struct PythonPackage {
 struct PackageParts {
     /// Distributions, which are included with what they require.
     distributions: BTreeSet<String>,
+    /// Distributions that are the server.
+    own: BTreeSet<String>,
+    /// Distributions that are included because they run code at every start.
+    start_up: BTreeSet<String>,
+    /// Files of distributions that run at every start.
+    start_up_files: BTreeSet<PathBuf>,
+    /// Path files that only name directories.
+    path_files: BTreeSet<PathBuf>,
     /// Files and directories outside all distributions.
     loose: BTreeSet<PathBuf>,
+    /// Directories of the user's own sources.
+    sources: BTreeSet<PathBuf>,
 }
 
 impl PythonPackage {
@@ -98,6 +108,7 @@ impl PythonPackage {
             environment,
             index,
             extra: Vec::new(),
+            uses_extra: false,
             base: root.clone(),
             root,
             parts: PackageParts::default(),
@@ -134,19 +145,20 @@ impl PythonPackage {
         setting: &ServerLayout<'_>,
         mut collector: Collector<'_>,
     ) -> Result<Manifest, PackageError> {
-        let mut seen = BTreeSet::new();
-        let mut pending: Vec<_> = self.parts.distributions.iter().collect();
-        while let Some(name) = pending.pop() {
+        let required = self.required(&self.parts.distributions);
+        let start_up = self.required(&self.parts.start_up);
+        let mut sources: BTreeSet<PathBuf> = self.parts.sources.clone();
+        let mut is_edited = self.uses_extra;
+        for name in required.union(&start_up) {
             let Some(distribution) = self.index.get(name) else {
                 continue;
             };
-            if !seen.insert(name) {
-                continue;
-            }
-            pending.extend(&distribution.requires);
             add_existing(&mut collector, &distribution.metadata)?;
             for entry in &distribution.entries {
                 add_existing(&mut collector, entry)?;
+            }
+            for directory in &distribution.shared {
+                add_files(&mut collector, directory)?;
             }
             if let Some(project) = &distribution.editable {
                 let project = setting.root.canonical(project).map_err(unreadable(project))?;
@@ -154,32 +166,58 @@ impl PythonPackage {
                     return Err(PackageError::TooBroad { path: project });
                 }
                 collector.add(&project, DirectoryRole::Python)?;
+                sources.insert(project);
+                is_edited = true;
             }
         }
-        for path in &self.parts.loose {
+        let path_files = self.parts.path_files.iter().filter(|_| is_edited);
+        let loose = self.parts.loose.iter().chain(&self.parts.start_up_files);
+        for path in loose.chain(path_files) {
             add_existing(&mut collector, path)?;
         }
-        Ok(collector.finish())
+        let mut notes = ManifestNotes {
+            sites: self
+                .environment
+                .places()
+                .map(|site| collector.noted(site))
+                .collect(),
+            ..ManifestNotes::default()
+        };
+        let trees: BTreeSet<PathBuf> = sources
+            .iter()
+            .filter_map(|directory| setting.work_tree(directory))
+            .collect();
+        notes.work_trees = trees.iter().map(|tree| collector.noted(tree)).collect();
+        for name in &required {
+            let role = match self.parts.own.contains(name) {
+                true => PackageRole::Own,
+                false => PackageRole::Dependency,
+            };
+            notes
+                .packages
+                .extend(self.noted(setting.root, &collector, name, role));
+        }
+        for name in start_up.difference(&required) {
+            notes
+                .packages
+                .extend(self.noted(setting.root, &collector, name, PackageRole::StartUp));
+        }
+        self.note_start_up(setting.root, &collector, &mut notes);
+        Ok(collector.finish(notes))
     }
 
-    /// Adds the code that runs at every start: path files with their imports, and customisation modules.
-    fn add_start_up(&mut self, root: &Root) {
-        let sites = [&self.environment.sites, &self.environment.added];
-        for site in sites.into_iter().flatten().cloned().collect::<Vec<_>>() {
-            for name in root.names(&site).unwrap_or_default() {
-                let path = site.join(&name);
-                if CUSTOMISATION.iter().any(|module| name == *module) {
-                    self.parts.loose.insert(path);
-                } else if name.as_bytes().ends_with(b".pth") {
-                    let text = source(root, &path).unwrap_or_default();
-                    for module in top_level_imports(&text) {
-                        self.add_import(root, module);
-                    }
-                    self.extra.extend(path_lines(root, &site, &text));
-                    self.parts.loose.insert(path);
-                }
+    /// Returns the installed distributions among `names`, with those that they require.
+    fn required(&self, names: &BTreeSet<String>) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        let mut pending: Vec<&String> = names.iter().collect();
+        while let Some(name) = pending.pop() {
+            if let Some(distribution) = self.index.get(name)
+                && found.insert(name.clone())
+            {
+                pending.extend(&distribution.requires);
             }
         }
+        found
     }
 
     /// Adds what a script runs: itself, what it imports, and files in its directory with the name of a module that is
@@ -201,16 +239,17 @@ impl PythonPackage {
         if is_console_script {
             self.root = self.place_of(&installed).unwrap_or(directory);
             self.metadata = self.metadata_of(&installed);
+            self.parts.own.extend(installed.clone());
             self.parts.distributions.extend(installed);
             return Ok(());
         }
+        self.parts.sources.insert(directory.clone());
         if is_source(script) {
             self.parts.loose.insert(script.to_owned());
         }
         self.base.clone_from(&directory);
         self.root = directory;
-        self.add_needed(root, &needed);
-        Ok(())
+        self.add_needed(root, &needed)
     }
 
     /// Adds the modules in a script's directory that it can load, and returns the names of the others that they import.
@@ -278,11 +317,21 @@ impl PythonPackage {
 
     fn add_module(&mut self, setting: &ServerLayout<'_>, name: &str) -> Result<(), PackageError> {
         let top = name.split('.').next().unwrap_or(name);
+        let providers = self.index.providers(top);
+        // Directories of path files come after the environment's own.
+        let is_installed = |name: &String| self.index.get(name).is_some_and(|found| found.editable.is_none());
+        let extra = self.extra.iter().filter(|_| !providers.iter().any(is_installed));
         let local = std::iter::once(&setting.working_directory)
             .chain(&self.environment.named)
-            .chain(&self.extra)
-            .find_map(|directory| module_in(setting.root, directory, top));
-        let providers = self.index.providers(top);
+            .chain(extra)
+            .find_map(|directory| Some((directory.clone(), module_in(setting.root, directory, top)?)));
+        self.uses_extra = local
+            .as_ref()
+            .is_some_and(|(directory, _)| self.extra.contains(directory));
+        let local = local.map(|(directory, place)| {
+            self.parts.sources.insert(directory);
+            place
+        });
         let (place, modules) = match local {
             Some(place) => {
                 let modules = imports_below(setting.root, &place)?.modules;
@@ -295,6 +344,7 @@ impl PythonPackage {
                     .place_of(&providers)
                     .unwrap_or_else(|| self.environment.prefix.clone());
                 self.metadata = self.metadata_of(&providers);
+                self.parts.own.extend(providers.clone());
                 self.parts.distributions.extend(providers);
                 return Ok(());
             }
@@ -318,22 +368,30 @@ impl PythonPackage {
             }
         };
         self.root = place;
-        self.add_needed(setting.root, &modules);
+        self.add_needed(setting.root, &modules)
+    }
+
+    /// Adds what `modules` need. Of a virtual environment, so are the imports of modules that no distribution installed.
+    fn add_needed(&mut self, root: &Root, modules: &BTreeSet<String>) -> Result<(), PackageError> {
+        let mut pending: Vec<String> = modules.iter().cloned().collect();
+        let mut seen = BTreeSet::new();
+        while let Some(module) = pending.pop() {
+            if !seen.insert(module.clone()) {
+                continue;
+            }
+            let place = self.add_import(root, &module);
+            match (self.environment.scope, place) {
+                (EnvironmentScope::Virtual, Some(place)) => {
+                    pending.extend(imports_below(root, &place)?.modules);
+                }
+                (EnvironmentScope::Virtual | EnvironmentScope::System, Some(_) | None) => {}
+            }
+        }
         Ok(())
     }
 
-    /// Adds what `modules` need; a virtual environment is added as a whole.
-    fn add_needed(&mut self, root: &Root, modules: &BTreeSet<String>) {
-        for module in modules {
-            self.add_import(root, module);
-        }
-        match self.environment.scope {
-            EnvironmentScope::Virtual => self.parts.loose.extend(self.environment.sites.iter().cloned()),
-            EnvironmentScope::System => {}
-        }
-    }
-
-    fn add_import(&mut self, root: &Root, module: &str) {
+    /// Adds the module with this name, and returns its place if no distribution installed it.
+    fn add_import(&mut self, root: &Root, module: &str) -> Option<PathBuf> {
         let providers = self.index.providers(module);
         let first_in = |directories: &[PathBuf]| {
             directories
@@ -341,14 +399,22 @@ impl PythonPackage {
                 .find_map(|place| module_in(root, place, module))
         };
         // A module in `PYTHONPATH` hides an installed distribution.
-        let place = match first_in(&self.environment.named) {
+        let named = first_in(&self.environment.named);
+        self.parts.sources.extend(
+            named
+                .as_ref()
+                .and_then(|place| place.parent())
+                .map(Path::to_owned),
+        );
+        let place = match named {
             None if providers.is_empty() => {
                 first_in(&self.environment.sites).or_else(|| first_in(&self.environment.added))
             }
             named => named,
         };
-        self.parts.loose.extend(place);
+        self.parts.loose.extend(place.clone());
         self.parts.distributions.extend(providers);
+        place
     }
 
     /// Returns the metadata of the distribution. Returns `None` if there are several, because it is unknown which one
@@ -380,6 +446,18 @@ fn add_existing(collector: &mut Collector<'_>, path: &Path) -> Result<(), Packag
     }
     let contents = DirectoryRole::Python.below(path.file_name().unwrap_or_default());
     collector.add(path, contents)
+}
+
+/// Adds the files of a directory that several distributions share.
+fn add_files(collector: &mut Collector<'_>, directory: &Path) -> Result<(), PackageError> {
+    for name in collector.root().names(directory).unwrap_or_default() {
+        let path = directory.join(&name);
+        let kind = collector.root().find_link(&path).map(|node| node.kind());
+        if matches!(kind, Ok(EntryKind::File | EntryKind::Link)) {
+            add_existing(collector, &path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the canonical path of a top-level module in a directory: a package directory or a file.
@@ -452,5 +530,7 @@ fn pending_source(root: &Root, path: &Path) -> bool {
     matches!(kind, Ok(EntryKind::File) if is_source(path)) || matches!(kind, Ok(EntryKind::Directory))
 }
 
+#[cfg(test)]
+mod note_tests;
 #[cfg(test)]
 mod tests;

@@ -174,23 +174,29 @@ fn a_distribution_in_development_is_its_checkout() -> Outcome {
 }
 
 #[test]
-fn a_plain_script_in_an_environment_has_all_of_it() -> Outcome {
+fn a_plain_script_in_an_environment_has_what_it_imports() -> Outcome {
     let fixture = environment("/venv")?;
     fixture.write("/srv/server.py", "import helper")?;
-    fixture.write("/srv/helper.py", "import mcp")?;
+    fixture.write("/srv/helper.py", "import mcp, bare")?;
+    fixture.write(&format!("{SITE}/bare.py"), "import other")?;
     let (root, manifest) = fixture.python_script(PYTHON, "/srv/server.py")?;
     assert_eq!(root, Path::new("/srv"));
-    let paths = paths(&manifest);
-    assert!(paths.ends_with(&["helper.py", "server.py"]), "{paths:?}");
-    assert!(
-        paths.contains(&"../venv/lib/python3.11/site-packages/other/__init__.py"),
-        "{paths:?}"
-    );
-    assert!(
-        !paths
-            .iter()
-            .any(|path| path.ends_with("INSTALLER") || path.ends_with(".pyc")),
-        "{paths:?}"
+    let site = "../venv/lib/python3.11/site-packages";
+    assert_eq!(
+        paths(&manifest),
+        [
+            format!("{site}/anyio-1.0.dist-info/METADATA"),
+            format!("{site}/anyio/__init__.py"),
+            format!("{site}/bare.py"),
+            format!("{site}/mcp-1.0.dist-info/METADATA"),
+            format!("{site}/mcp/__init__.py"),
+            format!("{site}/mcp_time-1.0.dist-info/METADATA"),
+            format!("{site}/mcp_time/__init__.py"),
+            format!("{site}/other-1.0.dist-info/METADATA"),
+            format!("{site}/other/__init__.py"),
+            "helper.py".to_owned(),
+            "server.py".to_owned(),
+        ]
     );
     Ok(())
 }

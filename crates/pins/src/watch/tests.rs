@@ -7,6 +7,8 @@ use std::{
 
 use test_case::test_case;
 
+use mcpmon_model::ManifestNotes;
+
 use super::*;
 use crate::{
     Root,
@@ -42,7 +44,7 @@ impl Tree {
         let limits = PackageLimits::default();
         let mut package = Collector::new(&root, &mut files, limits, &|| false, PathBuf::from("/a"));
         package.add_directory(Path::new("/a/b"), DirectoryRole::Python)?;
-        assert_eq!(package.finish().len(), 4);
+        assert_eq!(package.finish(ManifestNotes::default()).len(), 4);
         Ok(Self { directory, watch })
     }
 

@@ -465,6 +465,7 @@ pub(super) fn unknown(path: &Path, cause: &str) -> ServerFiles {
         script: None,
         package: None,
         launcher: None,
+        generated_script: None,
     }
 }
 

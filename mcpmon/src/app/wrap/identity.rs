@@ -130,6 +130,7 @@ mod tests {
             processes: None,
             sandbox: Default::default(),
             egress: None,
+            on_change: None,
         };
         let policy = Policy {
             servers: vec![declared],

@@ -543,6 +543,7 @@ fn launch(pid: u32) -> mcpmon_session::StartedServer {
             script: None,
             package: None,
             launcher: None,
+            generated_script: None,
         },
         environment: Vec::new(),
     }

@@ -164,6 +164,7 @@ fn declared(name: &str) -> mcpmon_policy::Server {
         processes: None,
         sandbox: Default::default(),
         egress: None,
+        on_change: None,
     }
 }
 

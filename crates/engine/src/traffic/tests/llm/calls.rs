@@ -204,6 +204,7 @@ fn where_the_unknown_is_refused(name: &str) -> Option<String> {
             processes: None,
             sandbox: Default::default(),
             egress: None,
+            on_change: None,
         }];
     });
     blocked_by(&world.wants(name, "{}")).map(str::to_owned)

@@ -24,6 +24,7 @@ fn declared() -> Server {
         processes: None,
         sandbox: Default::default(),
         egress: None,
+        on_change: None,
     }
 }
 

@@ -407,6 +407,7 @@ fn remote(name: &str, target: &str, port: u16) -> Server {
         },
         env_allow: Vec::new(),
         env_deny: Vec::new(),
+        on_change: None,
         processes: None,
         sandbox: Default::default(),
         egress: None,
