@@ -7,7 +7,7 @@ use mcpmon_policy::{Mode, Pinning};
 
 use super::{
     AcceptanceGround, AcceptedSets, PackagePin, Part, PinBook, PinMismatch, PinVerdict, PinnedPackage, Pins,
-    ServerFiles, compare, nearest,
+    ServerFiles, compare, effect_of, nearest,
 };
 
 /// The relation of pins to the files of a start.
