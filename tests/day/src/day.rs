@@ -256,16 +256,24 @@ impl<'d> Day<'d> {
         Ok(last)
     }
 
-    /// Starts a server, uses it again in another way, and ends it.
+    /// Starts a server, uses it again in another way, and ends it. With a daemon the session lasts until the daemon has
+    /// compared the files, as nearly every session does.
     fn used(
         &self,
         line: &str,
         variables: &[(&str, String)],
         again: impl FnOnce(&mut Client) -> Result<Outcome>,
     ) -> Result<Outcome> {
+        let since = milliseconds()?;
         let (mut client, mut outcome) = self.start(line, variables)?;
         if outcome == Outcome::Passes {
             outcome = again(&mut client)?;
+        }
+        if outcome == Outcome::Passes
+            && self.site.is_some()
+            && self.event("mcp_server_started", since, true)?.is_some()
+        {
+            outcome = client.call("forecast")?;
         }
         let errors = client.close();
         if let Outcome::Broken(text) = &outcome {
@@ -275,27 +283,31 @@ impl<'d> Day<'d> {
         Ok(outcome)
     }
 
-    /// Returns whether changed files of this action's server are recorded since a time, in milliseconds. Waits for the
-    /// record if there must be one.
+    /// Returns whether changed files of this action's server are recorded since a time.
     fn reported(&self, since: u128, is_expected: bool) -> Result<Outcome> {
+        let event = self.event("mcp_server_binary_mismatch", since, is_expected)?;
+        Ok(event.map_or(Outcome::Passes, |event| {
+            Outcome::Alerts(text(&event, "reason").to_owned())
+        }))
+    }
+
+    /// Returns an event of this action's server since a time. Waits for an event that is expected.
+    fn event(&self, kind: &str, since: u128, is_expected: bool) -> Result<Option<Value>> {
         let store = self.site.map_or_else(|| self.own_store(), Site::store);
         let deadline = Instant::now() + EVENT_TIMEOUT;
         loop {
-            if let Some(text) = self.mismatch(&store, since)? {
-                return Ok(Outcome::Alerts(text));
+            let event = self.recorded(&store, kind, since)?;
+            if event.is_some() || !is_expected || Instant::now() > deadline {
+                return Ok(event);
             }
-            if !is_expected || Instant::now() > deadline {
-                return Ok(Outcome::Passes);
-            }
-            thread::sleep(Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(100));
         }
     }
 
-    fn mismatch(&self, store: &Path, since: u128) -> Result<Option<String>> {
+    fn recorded(&self, store: &Path, kind: &str, since: u128) -> Result<Option<Value>> {
         if !store.exists() {
             return Ok(None);
         }
-        let kind = "mcp_server_binary_mismatch";
         let store = store.display().to_string();
         let events = [
             "events", "--json", "--limit", "10000", "--type", kind, "--db", &store,
@@ -304,11 +316,10 @@ impl<'d> Day<'d> {
         // The id of an event begins with its time.
         let time =
             |event: &Value| u128::from_str_radix(text(event, "id").replace('-', "").get(..12)?, 16).ok();
-        let is_own = |event: &&Value| {
+        let is_own = |event: &Value| {
             time(event).is_some_and(|time| time >= since) && event.to_string().contains(&self.name)
         };
-        let mut own = events.iter().filter(is_own);
-        Ok(own.next().map(|event| text(event, "reason").to_owned()))
+        Ok(events.into_iter().find(is_own))
     }
 }
 

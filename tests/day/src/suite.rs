@@ -20,6 +20,9 @@ use crate::{
 /// Commands that the actions need.
 const COMMANDS: [&str; 4] = ["git", "node", "npm", "python3"];
 
+/// One configuration at a time, because a daemon judges the servers of the whole host.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// The result of an action in a configuration.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -53,6 +56,7 @@ impl Row {
 /// # Errors
 /// Returns an error if the daemon does not come up, or if `CI=true` says that nothing may be missing.
 pub fn run(config: Config, actions: &[Action], cache: &Cache) -> Result<Vec<Row>> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     if !config.has_daemon {
         return Ok(perform(config, actions, cache, None));
     }

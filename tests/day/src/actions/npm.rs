@@ -17,8 +17,7 @@ pub(super) const ACTIONS: &[Action] = &[
         "Install an unrelated package",
         &[NPM, NPX, Run("npm install -s semver"), NPX],
         Passes,
-    )
-    .in_slice(),
+    ),
     Action::new(
         "npm-unrelated-upgrade",
         "Upgrade an unrelated package",

@@ -20,8 +20,7 @@ pub(super) const ACTIONS: &[Action] = &[
             CONSOLE,
         ],
         Passes,
-    )
-    .in_slice(),
+    ),
     Action::new(
         "pip-unrelated-upgrade",
         "Upgrade an unrelated package",

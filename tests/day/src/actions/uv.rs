@@ -44,8 +44,7 @@ pub(super) const ACTIONS: &[Action] = &[
         "Upgrade a dependency of the server",
         &[UV, CONSOLE, Run("uv pip install -q -U idna"), CONSOLE],
         Alerts,
-    )
-    .in_slice(),
+    ),
     Action::new(
         "uv-server-upgrade",
         "Upgrade the server",
