@@ -143,7 +143,7 @@ fn started(server: &str) -> EventKind {
         exe_sha256: Some(Digest::of(b"node")),
         script: None,
         script_sha256: None,
-        package: Some(format!("/home/dev/.npm/_npx/{server}/node_modules").into()),
+        package_path: Some(format!("/home/dev/.npm/_npx/{server}/node_modules").into()),
         package_sha256: Some(Digest::of(server.as_bytes())),
         package_origin: None,
         pin: PinState::Match,

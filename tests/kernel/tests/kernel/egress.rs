@@ -327,6 +327,7 @@ fn all_but_9() -> Result<Egress> {
 
 fn server(id: &str, egress: Egress) -> Result<Server> {
     Ok(Server {
+        on_change: None,
         id: ServerId::new(id)?,
         transport: Transport::Stdio {
             command: id.to_owned(),

@@ -85,6 +85,7 @@ pub(crate) fn reported(lab: &mut Lab) -> Result<()> {
 pub(crate) fn pending(lab: &mut Lab) -> Result<()> {
     let mut policy = policy(OnBypass::Deny);
     policy.servers = vec![Server {
+        on_change: None,
         id: ServerId::new("other")?,
         transport: Transport::Stdio {
             command: "other".to_owned(),
