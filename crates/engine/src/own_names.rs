@@ -136,6 +136,7 @@ mod tests {
     fn declared(id: &str, line: &str) -> Server {
         let mut words = line.split(' ').map(str::to_owned);
         Server {
+            on_change: None,
             id: ServerId::new(id).expect("an id"),
             transport: Transport::Stdio {
                 command: words.next().expect("a program"),

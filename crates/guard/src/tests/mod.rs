@@ -152,6 +152,7 @@ fn allowing() -> Policy {
 fn declaring() -> Policy {
     let mut policy = allowing();
     policy.servers.push(Server {
+        on_change: None,
         id: server("files"),
         transport: Transport::Stdio {
             command: "files".to_owned(),

@@ -41,16 +41,16 @@ fn served(policy: &str) -> Result<(Home, ToolServer, String)> {
     Ok((home, server, package))
 }
 
-#[test_case("{package: \"{package}\"}" => true; "by its package")]
-#[test_case("{id: \"{name}\"}" => true; "by the id of its program")]
-#[test_case("{id: notes}" => false; "by the name that its client gives")]
-#[test_case("{package: \"script:/srv/*\"}" => false; "another package")]
-fn an_allowlist_permits(entry: &str) -> Result<bool> {
+#[test_case("{package: \"{package}\"}", true; "by its package")]
+#[test_case("{id: \"{name}\"}", true; "by the id of its program")]
+#[test_case("{id: notes}", false; "by the name that its client gives")]
+#[test_case("{package: \"script:/srv/*\"}", false; "another package")]
+fn an_allowlist_permits(entry: &str, is_permitted: bool) -> Result<()> {
     let policy = format!("version: 1\nmcp: {{server_policy: allowlist, allowed_servers: [{entry}]}}\n");
     let (home, server, package) = served(&policy)?;
     let words = server.words();
     let [list, call] = answers(&home, &[&words[0], &words[1]])?;
-    let is_permitted = list.contains("\"forecast\"");
+    assert_eq!(list.contains("\"forecast\""), is_permitted, "{list}");
     assert_eq!(call.contains("\"result\""), is_permitted, "{call}");
     if !is_permitted {
         assert!(
@@ -59,7 +59,7 @@ fn an_allowlist_permits(entry: &str) -> Result<bool> {
         );
         assert!(list.contains(&format!("to let `{package}` run")), "{list}");
     }
-    Ok(is_permitted)
+    Ok(())
 }
 
 #[test]
@@ -77,23 +77,23 @@ fn the_name_of_a_permitted_server_before_another_program_permits_nothing() -> Re
     Ok(())
 }
 
-#[test_case("{package}" => true; "by its package")]
-#[test_case("{name}" => true; "by the id of its program")]
-#[test_case("notes" => false; "by the name that its client gives")]
-fn a_list_of_tools_permits(server: &str) -> Result<bool> {
+#[test_case("{package}", true; "by its package")]
+#[test_case("{name}", true; "by the id of its program")]
+#[test_case("notes", false; "by the name that its client gives")]
+fn a_list_of_tools_permits(server: &str, is_permitted: bool) -> Result<()> {
     let policy = format!(
         "version: 1\nmcp: {{tool_policy: allowlist, allowed_tools: [{{server: \"{server}\", tool: forecast}}]}}\n"
     );
     let (home, server, package) = served(&policy)?;
     let words = server.words();
     let [_, call] = answers(&home, &[&words[0], &words[1]])?;
-    let is_permitted = call.contains("\"result\"");
+    assert_eq!(call.contains("\"result\""), is_permitted, "{call}");
     if !is_permitted {
         let told =
             format!("only its client calls it `notes`: name `{package}`, or declare it in `mcp.servers`");
         assert!(call.contains(&told), "{call}");
     }
-    Ok(is_permitted)
+    Ok(())
 }
 
 #[test]
