@@ -115,7 +115,7 @@ fn a_changed_byte_behind_npm(command: &[&str]) -> Result<()> {
 
     let text_before = fs::read_to_string(&script)?;
     fs::write(&script, format!("{text_before} "))?;
-    refuse(&mut wrap(command)?, "its script and package")?;
+    refuse(&mut wrap(command)?, "are not those of this version")?;
     fs::write(&script, text_before)?;
     server.change_dependency()?;
     refuse(&mut wrap(command)?, "are not those of this version")
