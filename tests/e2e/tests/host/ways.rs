@@ -19,6 +19,7 @@ use mcpmon_e2e::{
     json::{is, number, text},
     program,
     servers::{self, NativeServer, change},
+    wait,
 };
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use test_case::test_case;
@@ -65,6 +66,13 @@ fn outcome(mut server: Child) -> Result<(String, Option<i32>)> {
     let mut stdout = server.stdout.take().context("a pipe")?;
     stdout.read_to_string(&mut output)?;
     Ok((output, server.wait()?.signal()))
+}
+
+/// Waits for the end of a server whose input stays open. Returns the signal that ended it.
+fn end(mut server: Child) -> Result<Option<i32>> {
+    let ended = wait::until("the server's end", || Ok(server.try_wait()?));
+    server.kill()?;
+    Ok(ended?.signal())
 }
 
 /// Makes a changed copy of the program, in another directory.
@@ -461,7 +469,7 @@ fn a_loader_is_known_by_its_content() -> Result<()> {
             .arg(direct.get_program())
             .args(direct.get_args()),
     )?;
-    assert_eq!(outcome(third)?.1, Some(9), "{}", daemon.log());
+    assert_eq!(end(third)?, Some(9), "{}", daemon.log());
 
     server.change()?;
     assert_eq!(outcome(by_descriptor(&mark(4))?)?.1, Some(9), "{}", daemon.log());
