@@ -84,9 +84,12 @@ impl InstalledPackage {
 }
 
 impl NotedDirectory {
-    /// Returns whether a file of the manifest is in the directory.
+    /// Returns whether a file of the manifest is in the directory, which can be above the manifest's.
     pub fn contains(&self, path: &str) -> bool {
-        self.relative(path).is_some()
+        let ups = |path: &str| path.split('/').take_while(|part| *part == "..").count();
+        let above = ups(&self.prefix);
+        let is_above = above > 0 && self.prefix.split('/').count() == above;
+        is_above && ups(path) < above || self.relative(path).is_some()
     }
 
     /// Returns the path of a file in the directory, relative to it.

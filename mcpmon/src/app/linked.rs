@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcpmon_detect::launch::{CodePlace, LaunchRules};
 use mcpmon_model::Package;
 use mcpmon_pins::{EntryKind, Process, Root};
 use mcpmon_policy::makes_sandbox;
@@ -113,6 +114,14 @@ pub(super) struct CommandFiles {
     pub(super) loader: bool,
 }
 
+/// Returns whether a command runs a script or a module itself.
+fn runs_code(argv: &[String]) -> bool {
+    matches!(
+        LaunchRules::code_place(argv),
+        Some(CodePlace::Script(_) | CodePlace::Module(_))
+    )
+}
+
 impl CommandFiles {
     /// Follows the links in a command, and looks for the package of what it runs.
     pub(super) fn of(root: &Root, directory: &Path, search_path: Option<&OsStr>, argv: &[String]) -> Self {
@@ -132,7 +141,17 @@ impl CommandFiles {
         };
         // A process that has ended, or whose working directory was removed, has no links to follow.
         match (process.root(), process.working_directory()) {
-            (Ok(root), Ok(directory)) => Self::of(&root, &directory, None, argv),
+            (Ok(root), Ok(directory)) => {
+                // An interpreter without a path was looked up; links are followed only from a path.
+                let path = process.variable("PATH").ok().flatten();
+                let linked = linked(&root, &directory, None, argv);
+                let package = package_of(&root, &directory, path.as_deref(), argv, &linked);
+                Self {
+                    linked,
+                    package,
+                    loader: false,
+                }
+            }
             (Err(_), _) | (_, Err(_)) => Self::default(),
         }
     }
@@ -208,7 +227,8 @@ impl LinkFollower {
         may_load: bool,
     ) -> Result<CommandFiles, LinksUnread> {
         let may_load = may_load && argv.len() > 1;
-        if !may_load && !argv.iter().take(MAX_WORDS).any(|word| word.contains('/')) {
+        let has_path = argv.iter().take(MAX_WORDS).any(|word| word.contains('/'));
+        if !may_load && !has_path && !runs_code(argv) {
             return Ok(CommandFiles::default());
         }
         let words: Vec<String> = argv.iter().take(MAX_WORDS).cloned().collect();

@@ -44,9 +44,11 @@ pub(super) fn package_of(
             if let Some(own) = own.iter().find(|path| root.find(path).is_ok()) {
                 return Package::new(PackageKind::Script, &real(own.to_str()?)?);
             }
-            let interpreter = program(root, directory, search_path, words.first()?)?;
-            let owner = owner_of_module(root, &interpreter, top)?;
-            Package::new(PackageKind::Pypi, &owner)
+            let interpreter = words
+                .first()
+                .and_then(|word| program(root, directory, search_path, word));
+            let owner = interpreter.and_then(|interpreter| owner_of_module(root, &interpreter, top));
+            owner.and_then(|owner| Package::new(PackageKind::Pypi, &owner))
         }
         Some(CodePlace::Script(path)) => real(&path).and_then(|path| script(root, &path)),
         Some(CodePlace::Program(name)) => {

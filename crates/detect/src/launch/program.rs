@@ -99,6 +99,9 @@ fn subject(target: &Target<'_>) -> Option<Package> {
             let path = spec.strip_prefix("file:").unwrap_or(spec);
             Package::new(PackageKind::Script, &within(directory, path))
         }
+        Subject::Package { spec, .. } if is_elsewhere(spec) => {
+            Package::new(PackageKind::Script, spec.split('#').next()?)
+        }
         Subject::Package { kind, spec, .. } => Package::new(*kind, &PackageName::from_package(spec)?.full()),
         Subject::Module(name) => Package::new(PackageKind::Pypi, name.split('.').next()?),
         Subject::File(path) | Subject::Served(path) => file(&within(directory, path), PackageKind::Script),
@@ -145,6 +148,14 @@ fn is_path(spec: &str) -> bool {
     spec.starts_with(['/', '.', '~']) || spec.starts_with("file:")
 }
 
+/// Returns whether a package reference has an address or an alias beside, or instead of, a name: what runs is not the package
+/// of that name in the registry.
+fn is_elsewhere(spec: &str) -> bool {
+    let name = spec.strip_prefix("npm:").unwrap_or(spec);
+    let version = name.get(1..).and_then(|name| name.split_once('@'));
+    name.contains("://") || name.contains(" @ ") || version.is_some_and(|(_, version)| version.contains([':', '/']))
+}
+
 /// Returns an image without its tag and digest, and without the registry and namespace that are Docker's default.
 fn image_name(image: &str) -> &str {
     let image = image.split('@').next().unwrap_or(image);
@@ -173,8 +184,12 @@ mod tests {
     #[test_case("deno run jsr:@a/x-mcp", "program:@a/x-mcp"; "deno with JSR")]
     #[test_case("npx -y ./packages/weather-mcp", "script:./packages/weather-mcp"; "a directory")]
     #[test_case("npx -y github:example/weather-mcp#main", "npm:example/weather-mcp"; "a repository")]
+    #[test_case("npx -y https://example.org/x-mcp.tgz", "script:https://example.org/x-mcp.tgz"; "an archive")]
+    #[test_case("npx -y @a/x-mcp@npm:@b/y", "script:@a/x-mcp@npm:@b/y"; "an alias")]
+    #[test_case("npx -y x-mcp@file:/tmp/x", "script:x-mcp@file:/tmp/x"; "a name for a directory")]
+    #[test_case("uvx --from 'x-mcp @ file:///tmp/x' x", "script:x-mcp @ file:///tmp/x"; "a name for a directory of Python")]
     #[test_case("uvx mcp-server-time==1.2", "pypi:mcp-server-time"; "uvx")]
-    #[test_case("uvx --from git+https://example.org/a/x-mcp x", "pypi:a/x-mcp"; "uvx with a repository")]
+    #[test_case("uvx --from git+https://example.org/a/x-mcp x", "script:git+https://example.org/a/x-mcp"; "uvx with a repository")]
     #[test_case("pipx run mcp_server_time", "pypi:mcp-server-time"; "pipx")]
     #[test_case("python3 -m mcp_server_time", "pypi:mcp-server-time"; "a module")]
     #[test_case("python3 -m awslabs.cdk.server", "pypi:awslabs"; "a module within others")]

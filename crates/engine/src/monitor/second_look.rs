@@ -131,7 +131,8 @@ impl Monitor {
         serving.held = false;
         let key = instance.pin_key(&serving);
         let accepted = self.pins.accepted(&key);
-        let (pinning, mode) = (self.policy.pinning, self.policy.mode);
+        let pinning = self.policy.file_pinning(&instance.server, &instance.derived);
+        let mode = self.policy.mode;
         let mut verdict = self.pins.compare(&key, accepted, files.clone(), pinning, mode);
         let lost_sight = verdict.state == PinState::Unknown && is_unreadable(&files);
         if verdict.state != PinState::Mismatch && !lost_sight {

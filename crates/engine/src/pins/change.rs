@@ -12,8 +12,6 @@ use mcpmon_model::{
 
 /// Most files that are named in a sentence.
 const NAMED: usize = 3;
-/// Most changes that are listed.
-const MAX_CHANGES: usize = 20;
 /// The names of modules that Python imports at every start.
 const START_UP: [&str; 2] = ["sitecustomize", "usercustomize"];
 
@@ -235,7 +233,7 @@ impl<'m> Comparison<'m> {
             brings_start_up |= now.is_some();
             changes.push(change);
         }
-        changes.extend(self.explain_loose(&loose));
+        changes.extend(self.explain_loose(&loose, self.is_another_environment(accepted)));
         if changes.is_empty() {
             return Difference::Nothing {
                 is_earlier_form: false,
@@ -243,7 +241,6 @@ impl<'m> Comparison<'m> {
         }
         only_start_up &= loose.is_empty();
         changes.sort_by(|a, b| (a.change.cause, &a.change.text).cmp(&(b.change.cause, &b.change.text)));
-        changes.truncate(MAX_CHANGES);
         if only_start_up && self.is_another_environment(accepted) {
             return match brings_start_up {
                 true => Difference::NewEnvironment(changes),
@@ -289,11 +286,14 @@ impl<'m> Comparison<'m> {
             .any(|site| known.contains(site.path.as_str()))
     }
 
-    /// Explains files that belong to no package.
-    fn explain_loose(&self, files: &[&ChangedFile<'_>]) -> Vec<Change> {
+    /// Explains files that belong to no package. Another environment need not have the start-up code of the former one.
+    fn explain_loose(&self, files: &[&ChangedFile<'_>], is_elsewhere: bool) -> Vec<Change> {
         let mut changes = Vec::new();
         let (mut own, mut others) = (BTreeSet::new(), Vec::new());
         for file in files {
+            if is_elsewhere && self.is_start_up_left_behind(file) {
+                continue;
+            }
             if let Some(kind) = self.start_up_change(file) {
                 changes.push(kind);
             } else if self.is_own_source(file) {
@@ -315,15 +315,13 @@ impl<'m> Comparison<'m> {
         changes
     }
 
+    /// Returns whether a file ran at every start of the interpreter, and is not there any more.
+    fn is_start_up_left_behind(&self, file: &ChangedFile<'_>) -> bool {
+        file.now.is_none() && file.before.is_some_and(|before| is_start_up(self.before, before))
+    }
+
     /// Returns the change of a file that runs at every start of the interpreter, if it is one.
     fn start_up_change(&self, file: &ChangedFile<'_>) -> Option<Change> {
-        let is_start_up = |notes: &ManifestNotes, file: NotedFile<'_>| {
-            let mut relative = notes.sites.iter().filter_map(|site| site.relative(file.path));
-            relative.any(|path| {
-                let module = path.split(['.', '/']).next().unwrap_or(path);
-                START_UP.contains(&module) || path.ends_with(".pth") && !path.contains('/')
-            })
-        };
         match (file.before, file.now) {
             (_, Some(now)) if is_start_up(self.now, now) => Some(Change::new(
                 ChangeCause::Tampered,
@@ -475,6 +473,15 @@ fn relative(package: &InstalledPackage, notes: &ManifestNotes, path: &str) -> Op
             .and_then(|place| path.strip_prefix(place.as_str())),
     };
     Some(place.unwrap_or(path).to_owned())
+}
+
+/// Returns whether Python runs a file at every start.
+fn is_start_up(notes: &ManifestNotes, file: NotedFile<'_>) -> bool {
+    let mut relative = notes.sites.iter().filter_map(|site| site.relative(file.path));
+    relative.any(|path| {
+        let module = path.split(['.', '/']).next().unwrap_or(path);
+        START_UP.contains(&module) || path.ends_with(".pth") && !path.contains('/')
+    })
 }
 
 fn contradicting(package: &InstalledPackage, files: &[String]) -> Change {

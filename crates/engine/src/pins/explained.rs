@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mcpmon_model::{ChangeCause, Manifest, PackageRole, PinPart};
+use mcpmon_model::{ChangeCause, FileChange, Manifest, PackageRole, PinPart};
 
 use super::{
     AcceptanceGround, PackagePin, Part, PinMismatch, PinnedFile, PinnedPackage, Pins, ServerFiles,
@@ -10,6 +10,8 @@ use super::{
     change::{Change, Difference, difference},
 };
 
+/// Most changes that are listed, besides the first of each cause.
+const MAX_CHANGES: usize = 20;
 /// The directory of the operating system's interpreters.
 const SYSTEM: &str = "/usr";
 
@@ -81,8 +83,19 @@ pub(super) fn compare_package(
             changes
         }
     };
-    mismatch.changes = changes.into_iter().map(|change| change.change).collect();
+    mismatch.changes = bounded(changes.into_iter().map(|change| change.change));
     PackageComparison::Differs(mismatch)
+}
+
+/// Returns the first changes, and the first of each further cause: each cause has its own effect.
+fn bounded(changes: impl Iterator<Item = FileChange>) -> Vec<FileChange> {
+    let mut kept: Vec<FileChange> = Vec::new();
+    for change in changes {
+        if kept.len() < MAX_CHANGES || !kept.iter().any(|known| known.cause == change.cause) {
+            kept.push(change);
+        }
+    }
+    kept
 }
 
 impl PackagePin {

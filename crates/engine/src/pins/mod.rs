@@ -356,7 +356,8 @@ fn accepted_change(
     let grounds = verdict.mismatches.iter().map(|mismatch| mismatch.ground);
     let grounds: Vec<AcceptanceGround> = grounds.collect::<Option<_>>()?;
     let is_new = grounds.contains(&AcceptanceGround::NewEnvironment);
-    if is_new && !policy.auto_trust_first {
+    let blocks = policy.effect(ChangeCause::Dependency) == OnChange::Block;
+    if is_new && (blocks || !policy.auto_trust_first) {
         return None;
     }
     let launcher = actual

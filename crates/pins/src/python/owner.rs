@@ -1,6 +1,6 @@
 //! The distribution that installed a command or a module, by the records of its installer.
 
-use std::path::Path;
+use std::{cell::Cell, path::Path};
 
 use super::{
     distribution::{distribution_name, normalise},
@@ -12,6 +12,12 @@ use crate::root::{EntryKind, Root};
 const MAX_RECORD: u64 = 1 << 20;
 /// Most distributions whose records are read.
 const MAX_READ: usize = 500;
+/// Most module directories that are looked at.
+const MAX_SITES: usize = 16;
+/// Most names in one of them that are looked at.
+const MAX_NAMES: usize = 20_000;
+/// Most bytes of all records that are read for one command.
+const MAX_BYTES: usize = 16 << 20;
 /// Largest script of a command that an installer writes, bytes.
 const MAX_SCRIPT: u64 = 16 << 10;
 
@@ -26,10 +32,11 @@ pub fn owner_of_command(root: &Root, script: &Path) -> Option<String> {
     }
     let prefix = directory.parent()?;
     let sites = site_directories(root, prefix, None);
+    let records = Records::new(root);
     owner(root, sites.iter().map(AsRef::as_ref), name, |metadata| {
-        let points = text(root, &metadata.join("entry_points.txt"));
+        let points = records.text(&metadata.join("entry_points.txt"));
         points.is_some_and(|points| has_entry_point(&points, name))
-            || text(root, &metadata.join("RECORD")).is_some_and(|record| has_command(&record, name))
+            || records.text(&metadata.join("RECORD")).is_some_and(|record| has_command(&record, name))
     })
 }
 
@@ -44,16 +51,17 @@ pub fn owner_of_module(root: &Root, interpreter: &Path, module: &str) -> Option<
             system_sites(root, real.parent()?.parent()?, None)
         }
     };
+    let records = Records::new(root);
     owner(root, sites.iter().map(AsRef::as_ref), module, |metadata| {
         let is_of = |line: &str| {
             let rest = line.strip_prefix(module);
             rest.is_some_and(|rest| rest.starts_with('/') || rest.starts_with(".py,"))
         };
-        let modules = text(root, &metadata.join("top_level.txt"));
+        let modules = records.text(&metadata.join("top_level.txt"));
         match modules {
             Some(modules) => modules.lines().any(|line| line.trim() == module),
             None => {
-                let record = text(root, &metadata.join("RECORD"));
+                let record = records.text(&metadata.join("RECORD"));
                 record.is_some_and(|record| record.lines().any(is_of))
             }
         }
@@ -69,8 +77,9 @@ fn owner<'d>(
 ) -> Option<String> {
     let same = normalise(thing);
     let found = || {
-        sites.clone().flat_map(|site| {
-            let names = root.names(site).unwrap_or_default();
+        sites.clone().take(MAX_SITES).flat_map(|site| {
+            let mut names = root.names(site).unwrap_or_default();
+            names.truncate(MAX_NAMES);
             let named = names.into_iter().filter_map(|entry| {
                 let name = distribution_name(entry.to_str()?)?;
                 Some((name, site.join(entry)))
@@ -84,9 +93,26 @@ fn owner<'d>(
     all.find(|(_, metadata)| owns(metadata)).map(|(name, _)| name)
 }
 
-fn text(root: &Root, path: &Path) -> Option<String> {
-    let content = root.read(path, MAX_RECORD).ok()?;
-    Some(String::from_utf8_lossy(&content).into_owned())
+/// Reads records until they are too many.
+struct Records<'r> {
+    root: &'r Root,
+    left: Cell<usize>,
+}
+
+impl<'r> Records<'r> {
+    const fn new(root: &'r Root) -> Self {
+        Self {
+            root,
+            left: Cell::new(MAX_BYTES),
+        }
+    }
+
+    fn text(&self, path: &Path) -> Option<String> {
+        let limit = MAX_RECORD.min(self.left.get() as u64);
+        let content = self.root.read(path, limit).ok()?;
+        self.left.set(self.left.get().saturating_sub(content.len()));
+        Some(String::from_utf8_lossy(&content).into_owned())
+    }
 }
 
 fn is_for_python(root: &Root, script: &Path) -> bool {
