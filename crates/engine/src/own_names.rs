@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mcpmon_detect::launch::LaunchRules;
+use mcpmon_detect::launch::{CodePlace, LaunchRules};
 use mcpmon_model::{NameGlob, Package, PackageKind, PinKey, ServerId};
 use mcpmon_policy::{
     Policy, ServerNames, Transport,
@@ -35,18 +35,7 @@ impl OwnNames {
                 package: None,
             };
         };
-        let mut tied = policy
-            .servers
-            .iter()
-            .filter_map(|server| match &server.transport {
-                Transport::Stdio { command, args } => {
-                    let argv: Vec<&str> = std::iter::once(command).chain(args).map(String::as_str).collect();
-                    (LaunchRules::package(&argv, &[])? == package).then_some(&server.id)
-                }
-                Transport::Remote { .. } => None,
-            });
-        let own = tied.clone().find(|id| **id == identity.server);
-        let derived = own.or_else(|| tied.next()).cloned();
+        let derived = tied_to(policy, &package, Some(&identity.server)).cloned();
         Self {
             derived: derived.unwrap_or_else(|| id_of_package(&package)),
             package: Some(package),
@@ -81,6 +70,34 @@ impl OwnNames {
         let is_package = |package: &Package| package.is_named_by(&NameGlob::new(glob.as_str()));
         glob.names(&derived) || self.package.as_ref().is_some_and(is_package)
     }
+}
+
+/// Returns the id of the declaration of a package: of several the one that its client uses, else the first.
+pub(super) fn tied_to<'p>(
+    policy: &'p Policy,
+    package: &Package,
+    given: Option<&ServerId>,
+) -> Option<&'p ServerId> {
+    let mut tied = policy
+        .servers
+        .iter()
+        .filter_map(|server| match &server.transport {
+            Transport::Stdio { command, args } => {
+                let argv: Vec<&str> = std::iter::once(command).chain(args).map(String::as_str).collect();
+                let is_script = || match LaunchRules::code_place(&argv) {
+                    // Whether a program is a script, its file tells.
+                    Some(CodePlace::Program(path) | CodePlace::Script(path)) => {
+                        package.kind() == PackageKind::Script && path == package.name()
+                    }
+                    Some(CodePlace::Module(_)) | None => false,
+                };
+                let is_same = LaunchRules::package(&argv, &[]).is_some_and(|declared| declared == *package);
+                (is_same || is_script()).then_some(&server.id)
+            }
+            Transport::Remote { .. } => None,
+        });
+    let own = tied.clone().find(|id| Some(*id) == given);
+    own.or_else(|| tied.next())
 }
 
 /// Returns the id that follows from a package.

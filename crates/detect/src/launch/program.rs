@@ -27,9 +27,15 @@ impl LaunchRules {
     ///
     /// A path is left as it was given: the shell looks where it leads.
     pub fn package<S: AsRef<str>>(argv: &[S], linked: &[String]) -> Option<Package> {
+        // Launchers are links into packages as well: a command that names its package is read as it is.
+        let subject = target(Command::from_argv(argv)).map(|target| target.subject);
+        let is_named = matches!(
+            subject,
+            Some(Subject::Package { .. } | Subject::Module(_) | Subject::Image(_))
+        );
         match linked {
-            [] => package_of(Command::from_argv(argv), MAX_BRIDGES),
-            [_, ..] => package_of(Command::from_argv(linked), MAX_BRIDGES),
+            [_, ..] if !is_named => package_of(Command::from_argv(linked), MAX_BRIDGES),
+            [] | [_, ..] => package_of(Command::from_argv(argv), MAX_BRIDGES),
         }
     }
 
@@ -153,7 +159,9 @@ fn is_path(spec: &str) -> bool {
 fn is_elsewhere(spec: &str) -> bool {
     let name = spec.strip_prefix("npm:").unwrap_or(spec);
     let version = name.get(1..).and_then(|name| name.split_once('@'));
-    name.contains("://") || name.contains(" @ ") || version.is_some_and(|(_, version)| version.contains([':', '/']))
+    name.contains("://")
+        || name.contains(" @ ")
+        || version.is_some_and(|(_, version)| version.contains([':', '/']))
 }
 
 /// Returns an image without its tag and digest, and without the registry and namespace that are Docker's default.

@@ -1,7 +1,7 @@
 //! Launches: servers that an exec starts, and the process of a launch that serves.
 
 use mcpmon_detect::launch::{Launch, LaunchRules, Stage};
-use mcpmon_model::{Action, Exec, Exit, InstanceId, ServerId, Timestamp};
+use mcpmon_model::{Action, Exec, Exit, InstanceId, Package, ServerId, Timestamp};
 use mcpmon_policy::{Admission, Gate, Mode};
 
 use super::{Monitor, entry::is_installed_entry};
@@ -10,6 +10,7 @@ use crate::{
     effect::{FileWatch, Judgement, KernelEffect},
     instances::{Instance, MAX_INSTANCES, Phase, SecondLook, ServingProcess},
     loaders,
+    own_names::tied_to,
     recognise::{recognise_linked, started_by_wrapper},
     tell,
 };
@@ -40,7 +41,28 @@ impl Monitor {
         let launch = by_chain.or_else(by_arguments).or_else(by_wrapper)?;
         // Files tell more than words, unless the command only leads on to another.
         let package = exec.package.clone().or(launch.package);
-        Some(Launch { package, ..launch })
+        let given = exec.wrapped_as.as_ref().map(|key| &key.server);
+        let given = given.or(exec.wrapper_id.as_ref());
+        let server = self.tied(launch.server, package.as_ref(), given);
+        Some(Launch {
+            server,
+            package,
+            ..launch
+        })
+    }
+
+    /// Returns the id of the declaration of a package, if `derived` is not that of a declaration itself.
+    pub(super) fn tied(
+        &self,
+        derived: ServerId,
+        package: Option<&Package>,
+        given: Option<&ServerId>,
+    ) -> ServerId {
+        if self.policy.servers.iter().any(|server| server.id == derived) {
+            return derived;
+        }
+        let tied = package.and_then(|package| tied_to(&self.policy, package, given));
+        tied.cloned().unwrap_or(derived)
     }
 
     /// Returns the id of the server that an exec starts: the one that its wrapper was given, else `derived`.

@@ -166,20 +166,22 @@ impl Monitor {
 
     /// Renames a running server if the policy now declares it under another name.
     fn rename(&mut self, number: InstanceId) -> bool {
-        let words = |instance: &Instance| (instance.argv.clone(), instance.linked.clone());
-        let Some((argv, linked)) = self.instances.get(number).map(words) else {
+        let Some(instance) = self.instances.get(number) else {
             return false;
         };
-        let launch = self.recognise(&argv, &linked);
-        let (Some(launch), Some(instance)) = (launch, self.instances.get_mut(number)) else {
+        let Some(launch) = self.recognise(&instance.argv, &instance.linked) else {
             return false;
         };
-        let renamed = launch.server != instance.derived;
+        let derived = self.tied(launch.server, instance.package.as_ref(), Some(&instance.server));
+        let Some(instance) = self.instances.get_mut(number) else {
+            return false;
+        };
+        let renamed = derived != instance.derived;
         // A name that its wrapper was given stays.
         if instance.server == instance.derived {
-            instance.server = launch.server.clone();
+            instance.server = derived.clone();
         }
-        instance.derived = launch.server;
+        instance.derived = derived;
         renamed
     }
 

@@ -33,9 +33,23 @@ impl PinBook {
         policy: Pinning,
         mode: Mode,
     ) -> PinVerdict {
-        if let (AcceptedSets::Nothing | AcceptedSets::NoRoom(_), true) = (accepted, policy.enabled) {
+        let own = match accepted {
+            AcceptedSets::Sets(sets) if is_started_otherwise(sets, &actual) => Some(sets),
+            AcceptedSets::Nothing
+            | AcceptedSets::NoRoom(_)
+            | AcceptedSets::Sets(_)
+            | AcceptedSets::OfThisLaunch(_) => None,
+        };
+        let is_first = own.is_some() || matches!(accepted, AcceptedSets::Nothing | AcceptedSets::NoRoom(_));
+        let accepted = if own.is_some() {
+            AcceptedSets::Nothing
+        } else {
+            accepted
+        };
+        if is_first && policy.enabled {
             for place in [Place::Same, Place::Package] {
-                let elsewhere = self.elsewhere(key).filter(|(other, pins)| {
+                let own = own.into_iter().flatten().map(|(_, pins)| (key, pins));
+                let elsewhere = self.elsewhere(key).chain(own).filter(|(other, pins)| {
                     // One program can be several servers.
                     let is_alone = pins.script.is_none() && pins.package.is_none();
                     (!is_alone || other.name == key.name) && pins.place(&actual) == place
@@ -145,6 +159,17 @@ impl Pins {
             ..self.clone()
         }
     }
+}
+
+/// Returns whether an installed package is started in another way than in each of these sets: as a module, or by its command.
+fn is_started_otherwise(sets: &BTreeMap<u32, Pins>, actual: &ServerFiles) -> bool {
+    let is_module = actual.script.is_none();
+    let package = actual.package.as_ref().and_then(Part::hashed);
+    let is_package = package.is_some_and(|package| is_installed(notes(package)));
+    is_package
+        && sets
+            .values()
+            .all(|pins| pins.package.is_some() && pins.script.is_none() != is_module)
 }
 
 fn notes(package: &PinnedPackage) -> Option<&ManifestNotes> {

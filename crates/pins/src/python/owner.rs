@@ -36,7 +36,9 @@ pub fn owner_of_command(root: &Root, script: &Path) -> Option<String> {
     owner(root, sites.iter().map(AsRef::as_ref), name, |metadata| {
         let points = records.text(&metadata.join("entry_points.txt"));
         points.is_some_and(|points| has_entry_point(&points, name))
-            || records.text(&metadata.join("RECORD")).is_some_and(|record| has_command(&record, name))
+            || records
+                .text(&metadata.join("RECORD"))
+                .is_some_and(|record| has_command(&record, name))
     })
 }
 

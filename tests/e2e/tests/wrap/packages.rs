@@ -31,7 +31,7 @@ fn served(policy: &str) -> Result<(Home, ToolServer, String)> {
     let home = Home::new()?;
     let server = ToolServer::write(&home.path(""))?;
     server.offer(&[("forecast", "Tells the weather of a town.")])?;
-    let script = fs::canonicalize(&server.words()[1])?;
+    let script = fs::canonicalize(&server.script)?;
     let package = format!("script:{}", script.display());
     home.configure(
         &policy
@@ -51,13 +51,17 @@ fn an_allowlist_permits(entry: &str, is_permitted: bool) -> Result<()> {
     let words = server.words();
     let [list, call] = answers(&home, &[&words[0], &words[1]])?;
     assert_eq!(list.contains("\"forecast\""), is_permitted, "{list}");
-    assert_eq!(call.contains("\"result\""), is_permitted, "{call}");
+    assert_eq!(!call.contains("[mcpmon]"), is_permitted, "{call}");
     if !is_permitted {
         assert!(
             list.contains(&format!("`notes` ({package}) may not be used")),
             "{list}"
         );
-        assert!(list.contains(&format!("to let `{package}` run")), "{list}");
+        let store = home.path("store.db").display().to_string();
+        let denied =
+            program::run(["events", "--json", "--type", "mcp_server_denied", "--db", &store])?.objects()?;
+        let remedy = text(denied.first().context("a denial")?, "remedy");
+        assert!(remedy.contains(&format!("to let `{package}` run")), "{remedy}");
     }
     Ok(())
 }
@@ -67,13 +71,11 @@ fn the_name_of_a_permitted_server_before_another_program_permits_nothing() -> Re
     let policy = "version: 1\nmcp: {server_policy: allowlist, allowed_servers: [{package: \"{package}\"}, {id: notes}]}\n";
     let (home, server, _) = served(policy)?;
     let words = server.words();
-    let copy = home.path("other.py").display().to_string();
-    fs::copy(&words[1], &copy)?;
-    let [list, _] = answers(&home, &[&words[0], &copy])?;
-    assert!(
-        list.contains("may not be used") && list.contains("other.py"),
-        "{list}"
-    );
+    let copy = home.path("other").display().to_string();
+    program::copy(&server.script, &copy)?;
+    let [list, _] = answers(&home, &[&copy, &words[1]])?;
+    let told = format!("`notes` (script:{copy}) may not be used");
+    assert!(list.contains(&told), "{list}");
     Ok(())
 }
 
@@ -87,7 +89,7 @@ fn a_list_of_tools_permits(server: &str, is_permitted: bool) -> Result<()> {
     let (home, server, package) = served(&policy)?;
     let words = server.words();
     let [_, call] = answers(&home, &[&words[0], &words[1]])?;
-    assert_eq!(call.contains("\"result\""), is_permitted, "{call}");
+    assert_eq!(!call.contains("[mcpmon]"), is_permitted, "{call}");
     if !is_permitted {
         let told =
             format!("only its client calls it `notes`: name `{package}`, or declare it in `mcp.servers`");
@@ -98,18 +100,16 @@ fn a_list_of_tools_permits(server: &str, is_permitted: bool) -> Result<()> {
 
 #[test]
 fn a_declaration_ties_the_name_of_its_client_to_its_program() -> Result<()> {
-    let policy = "version: 1\nmcp:\n  servers: [{id: notes, type: stdio, command: python3, args: [\"{script}\"]}]\n  \
+    let policy = "version: 1\nmcp:\n  servers: [{id: notes, type: stdio, command: \"{script}\", args: [x]}]\n  \
                   server_policy: allowlist\n  allowed_servers: [{id: notes}]\n  tool_policy: allowlist\n  \
                   allowed_tools: [{server: notes, tool: forecast}]\n";
     let (home, server, package) = served(policy)?;
     let script = package.trim_start_matches("script:");
     home.configure(&policy.replace("{script}", script))?;
     let words = server.words();
-    let [_, call] = answers(&home, &[&words[0], script])?;
-    assert!(call.contains("\"result\""), "{call}");
-    // With other arguments it is still the declared program.
-    let [_, call] = answers(&home, &[&words[0], script, "--verbose"])?;
-    assert!(call.contains("\"result\""), "{call}");
+    // It is the declared program, although its arguments are others.
+    let [_, call] = answers(&home, &[&words[0], &words[1]])?;
+    assert!(!call.contains("[mcpmon]"), "{call}");
     Ok(())
 }
 
