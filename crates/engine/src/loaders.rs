@@ -24,6 +24,8 @@ pub(super) fn by_file(exec: &Exec, is_server: bool) -> Cow<'_, Exec> {
         return Cow::Borrowed(exec);
     }
     let mut named = exec.clone();
+    // It was looked for by the caller's words.
+    named.package = None;
     for words in [&mut named.argv, &mut named.linked] {
         if let Some(first) = words.first_mut() {
             loader.clone_into(first);

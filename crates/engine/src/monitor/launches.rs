@@ -1,7 +1,7 @@
 //! Launches: servers that an exec starts, and the process of a launch that serves.
 
 use mcpmon_detect::launch::{Launch, LaunchRules, Stage};
-use mcpmon_model::{Action, Exec, Exit, InstanceId, Package, ServerId, Timestamp};
+use mcpmon_model::{Action, Exec, Exit, InstanceId, Package, PinKey, ServerId, Timestamp};
 use mcpmon_policy::{Admission, Gate, Mode};
 
 use super::{Monitor, entry::is_installed_entry};
@@ -38,9 +38,12 @@ impl Monitor {
             Some(started_by_wrapper(server, &exec.argv))
         };
         let by_arguments = || self.recognise(&exec.argv, &exec.linked);
+        let is_by_chain = by_chain.is_some();
         let launch = by_chain.or_else(by_arguments).or_else(by_wrapper)?;
-        // Files tell more than words, unless the command only leads on to another.
-        let package = exec.package.clone().or(launch.package);
+        // A wrapper knows what it was told to start, which may be a shim of an interpreter. Files tell more than words.
+        let claimed = exec.wrapped_as.as_ref().and_then(PinKey::package);
+        let by_files = exec.package.clone().filter(|_| !is_by_chain);
+        let package = claimed.or(by_files).or(launch.package);
         let given = exec.wrapped_as.as_ref().map(|key| &key.server);
         let given = given.or(exec.wrapper_id.as_ref());
         let server = self.tied(launch.server, package.as_ref(), given);
