@@ -104,7 +104,8 @@ impl PinMismatch {
     /// Returns whether the part is the server itself, and not the interpreter of its script or package.
     fn is_of_the_server(&self, files: &ServerFiles) -> bool {
         match self.part {
-            PinPart::Script | PinPart::Package => self.ground.is_none(),
+            // What is pinned elsewhere may be a shell that leads to an interpreter: it has no package.
+            PinPart::Script | PinPart::Package => self.ground.is_none() && self.expected.is_some(),
             PinPart::Executable => files.script.is_none() && files.package.is_none(),
             PinPart::Launcher => false,
         }
