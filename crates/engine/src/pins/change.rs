@@ -138,7 +138,10 @@ impl<'m> Comparison<'m> {
         let places: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         let changed = places.into_iter().filter_map(|place| {
             let (before, now) = (old.get(place).copied(), new.get(place).copied());
-            let is_same = before.map(|file| file.entry) == now.map(|file| file.entry);
+            let is_same = match (before, now) {
+                (Some(before), Some(now)) => has_same_content(before.entry, now.entry),
+                (before, now) => before.is_none() && now.is_none(),
+            };
             (!is_same).then_some(ChangedFile { before, now })
         });
         Self {
@@ -473,6 +476,21 @@ fn relative(package: &InstalledPackage, notes: &ManifestNotes, path: &str) -> Op
             .and_then(|place| path.strip_prefix(place.as_str())),
     };
     Some(place.unwrap_or(path).to_owned())
+}
+
+/// Returns whether two files differ in nothing but who may read, write or execute them: a `chmod` changes no code.
+pub(super) fn has_same_content(before: &ManifestEntry, now: &ManifestEntry) -> bool {
+    const SET_ID: u16 = 0o7000;
+    match (before, now) {
+        (
+            ManifestEntry::File { mode, digest },
+            ManifestEntry::File {
+                mode: mode_now,
+                digest: digest_now,
+            },
+        ) => digest == digest_now && (mode ^ mode_now) & SET_ID == 0,
+        (before, now) => before == now,
+    }
 }
 
 /// Returns whether Python runs a file at every start.

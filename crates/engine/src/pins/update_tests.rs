@@ -514,3 +514,15 @@ fn a_dependency_that_only_root_can_have_changed(uid: u32) -> (Action, bool) {
     );
     (verdict.action, verdict.is_accepted_upgrade())
 }
+
+#[test_case(0o644, "one", 0o755, "one" => true; "executable now")]
+#[test_case(0o644, "one", 0o600, "one" => true; "readable by its owner alone")]
+#[test_case(0o755, "one", 0o4755, "one" => false; "with the rights of its owner")]
+#[test_case(0o644, "one", 0o644, "two" => false; "another content")]
+fn permissions(before: u16, content: &str, now: u16, content_now: &str) -> bool {
+    let file = |mode, content: &str| ManifestEntry::File {
+        mode,
+        digest: Digest::of(content.as_bytes()),
+    };
+    super::change::has_same_content(&file(before, content), &file(now, content_now))
+}
