@@ -524,5 +524,5 @@ fn permissions(before: u16, content: &str, now: u16, content_now: &str) -> bool 
         mode,
         digest: Digest::of(content.as_bytes()),
     };
-    super::change::has_same_content(&file(before, content), &file(now, content_now))
+    change::has_same_content(&file(before, content), &file(now, content_now))
 }
