@@ -27,7 +27,7 @@ impl LaunchRules {
     ///
     /// A path is left as it was given: the shell looks where it leads.
     pub fn package<S: AsRef<str>>(argv: &[S], linked: &[String]) -> Option<Package> {
-        // Launchers are links into packages as well: a command that names its package is read as it is.
+        // Launchers can be links into packages, too. If a command names its package, the links are not needed.
         let subject = target(Command::from_argv(argv)).map(|target| target.subject);
         let is_named = matches!(
             subject,

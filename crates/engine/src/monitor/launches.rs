@@ -40,7 +40,7 @@ impl Monitor {
         let by_arguments = || self.recognise(&exec.argv, &exec.linked);
         let is_by_chain = by_chain.is_some();
         let launch = by_chain.or_else(by_arguments).or_else(by_wrapper)?;
-        // A wrapper knows what it was told to start, which may be a shim of an interpreter. Files tell more than words.
+        // The wrapper has the whole command; this process may be a shim of an interpreter. Files are more exact than arguments.
         let claimed = exec.wrapped_as.as_ref().and_then(PinKey::package);
         let by_files = exec.package.clone().filter(|_| !is_by_chain);
         let package = claimed.or(by_files).or(launch.package);
