@@ -210,6 +210,7 @@ impl CallWindow {
         self.intents.prune(now);
         let limits = &policy.rate_limits;
         self.buckets.retain(|server, level| {
+            level.follow(now);
             let refill = limits.of(server).map(RateLimit::refill);
             refill.is_some_and(|refill| now.since(level.at) <= refill)
         });
@@ -254,9 +255,11 @@ impl CallWindow {
             return;
         }
         let level = BucketLevel { at: call.at, left };
-        let known = self.buckets.entry(call.server.clone()).or_insert(level);
-        if known.at < level.at || known.at == level.at && known.left > left {
-            *known = level;
+        match self.buckets.entry(call.server.clone()) {
+            Entry::Vacant(unused) => {
+                unused.insert(level);
+            }
+            Entry::Occupied(mut known) => known.get_mut().count(level),
         }
     }
 }
