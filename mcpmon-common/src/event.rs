@@ -354,11 +354,13 @@ pub enum Counter {
     StartUnhashed,
     /// Candidates that continued, restricted until they are judged, because they were not stopped.
     ExecRestricted,
+    /// Sockets that were not bound to a reserved address.
+    BindRefused,
 }
 
 impl Counter {
     /// Number of counters.
-    pub const COUNT: u32 = 19;
+    pub const COUNT: u32 = 20;
     /// Names, in index order.
     pub const NAMES: [&'static str; Self::COUNT as usize] = [
         "exec_seen",
@@ -380,6 +382,7 @@ impl Counter {
         "start_verified",
         "start_unhashed",
         "exec_restricted",
+        "bind_refused",
     ];
 }
 
@@ -409,4 +412,4 @@ pod!(
     OpenedConnection,
     CloseRecord
 );
-const _: () = assert!(Counter::ExecRestricted as u32 + 1 == Counter::COUNT);
+const _: () = assert!(Counter::BindRefused as u32 + 1 == Counter::COUNT);

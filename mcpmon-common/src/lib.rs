@@ -17,12 +17,13 @@ pub mod gate;
 pub mod limits;
 pub mod offsets;
 pub mod process;
+pub mod reserved;
 pub mod state;
 pub mod tap;
 pub mod watch;
 
 /// Version of every record and map in this crate; a loader refuses an object that states another.
-pub const ABI_VERSION: u32 = 9;
+pub const ABI_VERSION: u32 = 10;
 
 /// Asserts a type's size and the offsets of the named fields at compile time.
 macro_rules! assert_layout {

@@ -21,6 +21,8 @@ pub const PROCESS_ENTRIES: u32 = 1 << 18;
 /// Multipath TCP sockets whose owner is remembered. The least recently used one is forgotten first; every list applies
 /// to its later subflows then.
 pub const MULTIPATH_SOCKETS: u32 = 1 << 14;
+/// Keys of reserved addresses.
+pub const RESERVED_ADDRESSES: u32 = 256;
 /// Command names of agents.
 pub const AGENT_NAMES: u32 = 256;
 /// Executables refused at exec.

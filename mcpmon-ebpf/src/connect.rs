@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// `SOCK_STREAM`.
-const STREAM: u32 = 1;
+pub(crate) const STREAM: u32 = 1;
 
 /// Judges an IPv4 destination; true refuses it.
 #[inline(always)]
@@ -313,7 +313,7 @@ pub(crate) unsafe fn four_words(first: *const u32) -> [u32; 4] {
 /// # Safety
 /// `sock_addr` is the program's context.
 #[inline(always)]
-unsafe fn port(sock_addr: *const bpf_sock_addr) -> u16 {
+pub(crate) unsafe fn port(sock_addr: *const bpf_sock_addr) -> u16 {
     // SAFETY: by contract.
     u16::from_be(unsafe { (*sock_addr).user_port } as u16)
 }

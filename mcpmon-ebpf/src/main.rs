@@ -15,6 +15,7 @@
     reason = "kernel helpers and context access are unsafe by nature"
 )]
 
+mod bind;
 mod connect;
 mod emit;
 mod error;
@@ -71,6 +72,16 @@ fn sendmsg6(ctx: SockAddrContext) -> i32 {
     let refused = connect::try_v6(&ctx, Hook::Send);
     told!("sendmsg6", refused);
     verdict(refused)
+}
+
+#[cgroup_sock_addr(bind4)]
+fn bind4(ctx: SockAddrContext) -> i32 {
+    verdict(bind::try_v4(&ctx))
+}
+
+#[cgroup_sock_addr(bind6)]
+fn bind6(ctx: SockAddrContext) -> i32 {
+    verdict(bind::try_v6(&ctx))
 }
 
 #[cgroup_sock(sock_create)]

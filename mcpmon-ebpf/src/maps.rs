@@ -15,16 +15,18 @@ use mcpmon_common::{
         ACCEPTED_DIGESTS as ACCEPTED_DIGESTS_MAX, AGENT_NAMES as AGENT_NAMES_MAX,
         CHECKED_PROGRAMS as CHECKED_PROGRAMS_MAX, COMM_LEN, CONNECTION_RING, GATE_NAMES, HELD_PROCESSES,
         MULTIPATH_SOCKETS, NETWORK_ENTRIES, PORT_ENTRIES, PROCESS_ENTRIES, PROCESS_RING, REFUSED_EXECUTABLES,
+        RESERVED_ADDRESSES as RESERVED_ADDRESSES_MAX,
     },
     offsets::Offsets,
     process::{FileKey, ProcessEntry, SocketOwner},
+    reserved::ReservedAddress,
     state::{ALL_PAGES, Heartbeat, MAX_PROCESSORS, ReadPosition, SEQUENCES as SEQUENCE_COUNT, StatePage},
     watch::{Control, Key4, Key6, LIST_BITS, NetworkEntry, PortKey},
 };
 
 /// Its name states the ABI that the object was built for; the loader looks for that name.
 #[map]
-pub(crate) static ABI_V9: Array<u32> = Array::with_max_entries(1, 0);
+pub(crate) static ABI_V10: Array<u32> = Array::with_max_entries(1, 0);
 
 #[map]
 pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
@@ -54,6 +56,10 @@ pub(crate) static PROCESSES: HashMap<u32, ProcessEntry> = HashMap::with_max_entr
 pub(crate) static AGENT_NAMES: HashMap<[u8; COMM_LEN], u32> = HashMap::with_max_entries(AGENT_NAMES_MAX, 0);
 #[map]
 pub(crate) static REFUSED: HashMap<FileKey, u32> = HashMap::with_max_entries(REFUSED_EXECUTABLES, 0);
+
+#[map]
+pub(crate) static RESERVED_ADDRESSES: HashMap<ReservedAddress, u32> =
+    HashMap::with_max_entries(RESERVED_ADDRESSES_MAX, 0);
 
 // The exec gate: until when it is open, the names it stops, and the stopped processes.
 #[map]

@@ -62,7 +62,7 @@ pub enum StartError {
     /// The address is in use, or this process may not listen on it.
     #[error(
         "cannot listen on {address}{}; name another address in `proxy.listen`",
-        in_use(source)
+        obstacle(*address, source)
     )]
     Listen {
         /// The address.
@@ -85,10 +85,18 @@ pub enum StartError {
     Start(#[source] io::Error),
 }
 
-fn in_use(source: &io::Error) -> &'static str {
-    match source.kind() == io::ErrorKind::AddrInUse {
-        true => ", another process does",
-        false => "",
+/// The first port that needs no privilege.
+const FIRST_FREE_PORT: u16 = 1024;
+
+/// Returns what is in the way of a listener, as far as its error tells.
+fn obstacle(address: SocketAddr, source: &io::Error) -> &'static str {
+    let kind = source.kind();
+    if kind == io::ErrorKind::AddrInUse {
+        ", another process does"
+    } else if kind == io::ErrorKind::PermissionDenied && address.port() >= FIRST_FREE_PORT {
+        ", which is reserved for the proxy of this host's daemon"
+    } else {
+        ""
     }
 }
 

@@ -21,7 +21,8 @@ use mcpmon_policy::network::table::{self, TableVerdict, Tables};
 
 use super::{
     links::Links,
-    sensor::{EGRESS, SensorError, take},
+    programs::EGRESS,
+    sensor::{SensorError, take},
     sys::wait_for_running_programs,
 };
 

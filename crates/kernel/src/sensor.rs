@@ -28,6 +28,8 @@ use super::{
     pinned::{PinDirectory, PinError, PinnedSet},
     preflight,
     processes::{AgentNames, ProcessTable, RefusedFiles},
+    programs::{EGRESS, Entry, Loss, PROGRAMS, RESERVED, SECURITY_HOOK},
+    reserved::ReservedAddresses,
     rings::{Overlap, Rings},
     starts::{self, StartCanary, StartTables, Unproved},
     sys::{self, clocks},
@@ -53,6 +55,8 @@ pub struct Sensor {
     pub agents: AgentNames,
     /// The exec gate.
     pub gate: ExecGate,
+    /// The reserved addresses; `None` if the kernel refused a program for them.
+    pub reserved: Option<ReservedAddresses>,
     /// The checked programs.
     pub starts: StartTables,
     /// The counters.
@@ -75,80 +79,6 @@ pub struct Adopted {
     /// The last heartbeat of the earlier daemon.
     pub last_beat: Heartbeat,
 }
-
-/// The program for packets. It is attached while a rule refuses addresses, and while a self-test runs.
-pub const EGRESS: &str = "egress";
-/// The program for starts of checked programs.
-pub const START_CHECK: &str = "start_check";
-/// Its hook.
-const SECURITY_HOOK: &str = "bprm_check_security";
-
-/// A program of the object.
-struct Entry {
-    name: &'static str,
-    hook: Hook,
-    loss: Loss,
-}
-
-/// The loss if the kernel refuses a program.
-enum Loss {
-    /// Nothing works without it.
-    Everything,
-    /// A part of the enforcement: component and consequence.
-    Part(&'static str, &'static str),
-    /// A way to enforce what is enforced in another way, too.
-    Way,
-}
-
-const fn needed(name: &'static str, hook: Hook) -> Entry {
-    Entry {
-        name,
-        hook,
-        loss: Loss::Everything,
-    }
-}
-
-/// All programs. The sensor also runs without the last four: if a kernel refuses one of them, that is reported. The
-/// numbers are those of `enum bpf_attach_type`.
-const PROGRAMS: [Entry; 12] = [
-    needed("process_exec", Hook::Tracepoint("sched_process_exec")),
-    needed("process_fork", Hook::Tracepoint("sched_process_fork")),
-    needed("process_exit", Hook::Tracepoint("sched_process_exit")),
-    needed("process_signal", Hook::Tracepoint("signal_generate")),
-    needed("connect4", Hook::Cgroup(10)),
-    needed("connect6", Hook::Cgroup(11)),
-    needed("sendmsg4", Hook::Cgroup(14)),
-    needed("sendmsg6", Hook::Cgroup(15)),
-    Entry {
-        name: "sock_create",
-        hook: Hook::Cgroup(2),
-        loss: Loss::Part(
-            "new sockets",
-            "sockets of protocols that no hook judges (SCTP, L2TP/IP) reach refused addresses",
-        ),
-    },
-    Entry {
-        name: "sock_release",
-        hook: Hook::Cgroup(34),
-        loss: Loss::Part(
-            "closed connections",
-            "nobody tells when connections of servers end, and how many bytes they carried",
-        ),
-    },
-    Entry {
-        name: EGRESS,
-        hook: Hook::Cgroup(1),
-        loss: Loss::Part(
-            "packets",
-            "refused addresses are reached by raw and ping sockets, routing headers, and on connections that were there before",
-        ),
-    },
-    Entry {
-        name: START_CHECK,
-        hook: Hook::Security(SECURITY_HOOK),
-        loss: Loss::Way,
-    },
-];
 
 impl Sensor {
     /// Loads the embedded object and attaches it to the root cgroup. Nothing is refused yet. The programs are detached
@@ -215,6 +145,7 @@ impl Sensor {
         let mut addresses = AddressTables::take(&mut ebpf)?;
         let process_table = ProcessTable::new(take(&mut ebpf, "PROCESSES", HashMap::try_from)?);
         let refused = RefusedFiles::new(take(&mut ebpf, "REFUSED", HashMap::try_from)?);
+        let reserved = take(&mut ebpf, "RESERVED_ADDRESSES", HashMap::try_from)?;
         let gate = ExecGate::take(&mut ebpf)?;
         let starts = StartTables::new(
             take(&mut ebpf, "CHECKED_PROGRAMS", HashMap::try_from)?,
@@ -239,6 +170,7 @@ impl Sensor {
             refused,
             agents,
             gate,
+            reserved: (!attached.lacks(RESERVED)).then(|| ReservedAddresses::new(reserved)),
             starts,
             counters,
             notes,
@@ -427,6 +359,11 @@ impl Attached {
     /// Returns the features that this kernel lacks and the sensor runs without.
     pub fn gaps(&self) -> &[Gap] {
         &self.gaps
+    }
+
+    /// Returns whether a part of the enforcement is missing.
+    fn lacks(&self, component: &str) -> bool {
+        self.gaps.iter().any(|gap| gap.component == component)
     }
 
     /// Returns a proof that starts are checked by their digest.

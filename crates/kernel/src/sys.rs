@@ -8,7 +8,7 @@ use std::{
     io,
     os::{
         fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd},
-        unix::ffi::OsStrExt as _,
+        unix::{ffi::OsStrExt as _, net::UnixDatagram},
     },
     path::Path,
 };
@@ -33,6 +33,30 @@ pub(super) fn wait_for_running_programs() -> io::Result<()> {
     // SAFETY: takes numbers only.
     match unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) } {
         0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Returns the cookie of this process's network namespace (socket(7), `SO_NETNS_COOKIE`, from Linux 5.14).
+///
+/// # Errors
+/// Returns an error if the kernel does not know the option.
+pub(super) fn network_cookie() -> io::Result<u64> {
+    let socket = UnixDatagram::unbound()?;
+    let mut cookie = 0_u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `cookie`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    match result {
+        0 => Ok(cookie),
         _ => Err(io::Error::last_os_error()),
     }
 }

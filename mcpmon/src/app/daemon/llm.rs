@@ -1,12 +1,13 @@
 //! The LLM proxy of the daemon: started, restarted and stopped as the policy says.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use mcpmon_config::ProxySettings;
+use mcpmon_kernel::reserved::ReservedAddresses;
 use mcpmon_session::{HostedParts, Policies, clock, models::Models};
 use mcpmon_store::{Recorder, RecorderSettings, StoreError};
 use tokio::sync::watch;
@@ -35,6 +36,46 @@ pub(super) struct DaemonProxy {
     tried: Option<Instant>,
     /// The address of the proxy, for sessions of `mcpmon run`.
     offer: watch::Sender<Offered>,
+    reservation: Reservation,
+}
+
+/// The addresses that only root may listen on, also while the daemon is away.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    /// The kernel's table, if the kernel has the programs for it.
+    table: Option<ReservedAddresses>,
+    /// True if the table stays in the kernel when the daemon ends.
+    is_kept: bool,
+    /// The addresses that were reserved last, or could not be.
+    wanted: Option<Vec<SocketAddr>>,
+    holds: bool,
+}
+
+impl Reservation {
+    pub(super) const fn new(table: Option<ReservedAddresses>, is_kept: bool) -> Self {
+        Self {
+            table,
+            is_kept,
+            wanted: None,
+            holds: false,
+        }
+    }
+
+    /// Reserves these addresses, and no others.
+    fn reserve(&mut self, addresses: Vec<SocketAddr>) {
+        if self.wanted.as_ref() == Some(&addresses) {
+            return;
+        }
+        let replaced = self.table.as_mut().map(|table| table.replace(&addresses));
+        self.holds = self.is_kept && matches!(replaced, Some(Ok(())));
+        if let Some(Err(error)) = replaced {
+            tracing::warn!(
+                error = with_causes(&error),
+                "any user can take the proxy's port while the daemon is away"
+            );
+        }
+        self.wanted = Some(addresses);
+    }
 }
 
 impl DaemonProxy {
@@ -42,6 +83,7 @@ impl DaemonProxy {
     pub(super) fn new(
         models: Models,
         (remotes, recorder): (RemoteServers, Recorder),
+        reservation: Reservation,
     ) -> (Self, watch::Receiver<Offered>) {
         let (offer, offered) = watch::channel(None);
         let proxy = Self {
@@ -51,12 +93,26 @@ impl DaemonProxy {
             hosted: None,
             tried: None,
             offer,
+            reservation,
         };
         (proxy, offered)
     }
 
     pub(super) fn status(&self) -> Option<ProxyStatus> {
-        self.hosted.as_ref().map(HostedProxy::status)
+        let status = self.hosted.as_ref()?.status();
+        Some(ProxyStatus {
+            reserved: Some(self.reservation.holds),
+            ..status
+        })
+    }
+
+    /// Reserves the address of the proxy, and `others`.
+    fn reserve(&mut self, wanted: Option<&ProxySettings>, others: Option<SocketAddr>) {
+        let listens = self.hosted.as_ref().map(HostedProxy::address);
+        let proxy = listens.or_else(|| Some(wanted?.listen));
+        let named = [proxy, others].into_iter().flatten();
+        self.reservation
+            .reserve(named.filter(|address| address.port() != 0).collect());
     }
 
     /// Starts, restarts or stops the proxy to match `wanted`. Returns `None` if nothing changed, else the reason why it
@@ -143,7 +199,10 @@ impl Daemon {
     pub(super) fn look_after_proxy(&mut self) {
         self.proxy.models.tick(clock::now());
         let wanted = self.loaded.settings.proxy.as_ref();
+        let metrics = self.loaded.settings.metrics;
+        self.proxy.reserve(wanted, metrics);
         let trouble = self.proxy.follow(wanted);
+        self.proxy.reserve(wanted, metrics);
         if trouble.is_some() || wanted.is_none() {
             self.proxy.tell(trouble.as_ref().and_then(Option::as_deref));
         }

@@ -271,6 +271,7 @@ impl Daemon {
         if options.kernel_log {
             sensing::show_log(&mut sensor);
         }
+        let reservation = llm::Reservation::new(sensor.reserved.take(), not_kept.is_none());
         let mut handover = sensing::read_handover(&sensor);
         let resolved = handover.resolved();
         // The tables of an earlier daemon are in force until these are complete; the handover keeps the meaning of its
@@ -328,7 +329,7 @@ impl Daemon {
         let hosting = llm::hosting(&wrappers, settings, &host)?;
         let tap = tap::DaemonTap::new(hosting.clone(), policies.clone());
         let remotes = llm::remotes(policies, hosting, tokens.clone());
-        let (proxy, offered) = llm::DaemonProxy::new(models, remotes);
+        let (proxy, offered) = llm::DaemonProxy::new(models, remotes, reservation);
         let runs = Runs::new(
             wrappers.clone(),
             tokens,

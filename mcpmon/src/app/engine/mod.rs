@@ -135,7 +135,9 @@ impl Engine {
             counters,
             notes,
             pulse,
+            // The daemon has both.
             log: _,
+            reserved: _,
             attached,
             adopted,
         } = sensor;

@@ -71,6 +71,9 @@ pub struct ProxyStatus {
     pub mode: String,
     /// True if clients must present a token.
     pub token: bool,
+    /// True if only root can listen on the address while the daemon is away; `None` for a proxy without a daemon.
+    #[serde(default)]
+    pub reserved: Option<bool>,
     /// Names of providers.
     pub providers: Vec<String>,
     /// The state of body storage, if it is configured.
@@ -95,6 +98,9 @@ impl fmt::Display for ProxyStatus {
         let token = if self.token { ", with a token" } else { "" };
         let (mode, providers) = (&self.mode, self.providers.join(", "));
         write!(f, ", {mode}{token}, for {providers}")?;
+        if self.reserved == Some(false) {
+            write!(f, "; any user can take its port while the daemon is away")?;
+        }
         match &self.bodies {
             Some(bodies) => write!(f, "; {bodies}"),
             None => Ok(()),
@@ -204,6 +210,7 @@ impl HostedProxy {
             listen_unix: self.settings.listen_unix.clone(),
             mode: mode(self.models.policy().llm.mode).to_owned(),
             token: self.settings.token_file.is_some(),
+            reserved: None,
             providers: self
                 .settings
                 .providers

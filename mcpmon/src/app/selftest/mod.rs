@@ -17,8 +17,8 @@ use mcpmon_kernel::{
     children::{self, CANARY_LIMIT},
     links::{LinkState, Links},
     preflight,
+    programs::EGRESS,
     rings::Rings,
-    sensor::EGRESS,
     starts::{StartCanary, Unproved},
 };
 use mcpmon_pins::Process;

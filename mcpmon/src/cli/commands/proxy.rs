@@ -118,6 +118,7 @@ mod tests {
             listen_unix: None,
             mode: "embedded".to_owned(),
             token,
+            reserved: None,
             providers: vec!["openai".to_owned()],
             bodies: None,
             sessions: 0,

@@ -483,6 +483,7 @@ mod tests {
                 listen_unix: None,
                 mode: "embedded".to_owned(),
                 token: false,
+                reserved: Some(false),
                 providers: vec!["anthropic".to_owned(), "openai".to_owned()],
                 bodies: None,
                 sessions: 1,

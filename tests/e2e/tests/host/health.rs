@@ -38,8 +38,8 @@ fn lost_enforcement_is_mended_and_told() -> Result<()> {
     assert_eq!(healthy.code, Some(0), "{healthy:?}");
     assert_eq!(daemon.site.ask(&["status"])?.code, Some(0));
 
-    // Four programs for calls, one for new sockets, one for closed ones, one for packets.
-    assert_eq!(detach_cgroup_programs(daemon.pid())?, 7);
+    // Four programs for calls, two for reserved addresses, one for new sockets, one for closed ones, one for packets.
+    assert_eq!(detach_cgroup_programs(daemon.pid())?, 9);
     let detached = Instant::now();
     wait::until("the enforcement", || {
         Ok((connect(listener.target())? == Attempt::Refused).then_some(()))
@@ -50,6 +50,8 @@ fn lost_enforcement_is_mended_and_told() -> Result<()> {
         "connect6",
         "sendmsg4",
         "sendmsg6",
+        "bind4",
+        "bind6",
         "sock_create",
         "sock_release",
         "egress",

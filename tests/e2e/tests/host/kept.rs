@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::{Ipv4Addr, TcpListener},
     os::unix::process::ExitStatusExt as _,
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -287,5 +288,81 @@ fn a_second_daemon_on_the_directory_is_refused() -> Result<()> {
             .iter()
             .any(|event| is(event, "mcp_daemon_gap", ""))
     );
+    Ok(())
+}
+
+/// Tries to listen at an address, as `squat.py ADDRESS PORT ATTEMPTS`; prints the errors, each once.
+const SQUATTER: &str = r#"
+import errno, socket, sys
+errors = set()
+for _ in range(int(sys.argv[3])):
+    listener = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((sys.argv[1], int(sys.argv[2])))
+        listener.listen()
+        errors.add("listens")
+    except OSError as error:
+        errors.add(errno.errorcode[error.errno])
+    listener.close()
+print(*sorted(errors))
+"#;
+
+/// Clients send their keys to whoever listens at the address that they are set to.
+#[test]
+fn no_other_user_takes_the_proxys_port_while_the_daemon_is_away() -> Result<()> {
+    let Some(host) = Host::take(&["python3", "setpriv"])? else {
+        return Ok(());
+    };
+    let listen = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let port = listen.port().to_string();
+    let squat = |address: &str| -> Result<String> {
+        let run = program::run_as_nobody(
+            "/usr/bin/python3".as_ref(),
+            ["-c", SQUATTER, address, &port, "200"],
+        )?;
+        anyhow::ensure!(run.code == Some(0), "{run:?}");
+        Ok(run.stdout.trim().to_owned())
+    };
+    let daemon = Daemon::start(&host, &format!("version: 1\nproxy: {{listen: \"{listen}\"}}\n"))?;
+    assert_eq!(daemon.status()?["proxy"]["reserved"], true);
+    let site = crash(daemon)?;
+    for address in ["127.0.0.1", "0.0.0.0", "::"] {
+        assert_eq!(squat(address)?, "EPERM", "{address}");
+    }
+    assert_eq!(squat("127.0.0.2")?, "listens", "another address with this port");
+
+    // A proxy of this user's own says why it cannot listen.
+    let own = format!("version: 1\nproxy: {{listen: \"{listen}\"}}\n");
+    let config = site.path("nobody.yaml");
+    fs::write(&config, own)?;
+    let mut arguments: Vec<String> = ["proxy", "--config"].map(str::to_owned).into();
+    arguments.push(config.display().to_string());
+    let store = format!("/tmp/mcpmon-e2e-nobody-{}/mcpmon.db", std::process::id());
+    arguments.extend([
+        "--db".to_owned(),
+        store,
+        "--socket".to_owned(),
+        "/nonexistent".to_owned(),
+    ]);
+    let refused = program::run_as_nobody(program::path()?.as_os_str(), &arguments)?;
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(
+        refused.stderr.contains(&format!(
+            "cannot listen on {listen}, which is reserved for the proxy of this host's daemon; name another address in `proxy.listen`"
+        )),
+        "{refused:?}"
+    );
+
+    let daemon = Daemon::start_at(&host, site)?;
+    wait::until("the proxy", || {
+        Ok((connect(listen)? == Attempt::Connected).then_some(()))
+    })?;
+    assert_eq!(squat("127.0.0.1")?, "EPERM", "while the proxy listens");
+    let (site, _) = daemon.end()?;
+    assert_eq!(squat("127.0.0.1")?, "EPERM", "after an orderly stop");
+    let detached = program::run(["detach", "--bpffs", &site.bpffs().display().to_string()])?;
+    assert_eq!(detached.code, Some(0), "{detached:?}");
+    assert_eq!(squat("127.0.0.1")?, "listens");
     Ok(())
 }

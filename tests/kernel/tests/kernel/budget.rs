@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use mcpmon_kernel::{dns::AnswerTap, sensor::START_CHECK};
+use mcpmon_kernel::{dns::AnswerTap, programs::START_CHECK};
 use mcpmon_kernel_tests::lab::Lab;
 
 use super::dns::in_runtime;

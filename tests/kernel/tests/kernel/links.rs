@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use anyhow::{Context as _, Result, bail, ensure};
 use mcpmon_kernel::{
     links::{Fault, LinkState, Links, MendError, Mended},
-    sensor::EGRESS,
+    programs::EGRESS,
 };
 use mcpmon_kernel_tests::{
     lab::Lab,

@@ -26,6 +26,7 @@ mod paths;
 mod ranges;
 mod refuse;
 mod reload;
+mod reserved;
 mod scope;
 mod session;
 mod sockets;
@@ -262,6 +263,8 @@ const TESTS: &[Test] = &[
     test("abi::the_object_itself_loads_twice", abi::untouched),
     test("abi::another_version_is_refused", abi::other_version),
     test("abi::another_value_size_is_refused", abi::other_value_size),
+    test("reserved::addresses_are_left_to_root", reserved::left_to_root),
+    test("reserved::nothing_else_is_refused", reserved::no_more_than_that),
     test(
         "kept::a_start_that_fails_leaves_what_was_there",
         kept::failed_start,

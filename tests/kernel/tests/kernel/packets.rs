@@ -17,7 +17,7 @@ use mcpmon_common::{
     process::ProcessEntry,
     watch::{PROBE_MARK, RULE_CANARY},
 };
-use mcpmon_kernel::{links::LinkState, records::Connect, sensor::EGRESS};
+use mcpmon_kernel::{links::LinkState, programs::EGRESS, records::Connect};
 use mcpmon_kernel_tests::{
     attempt::Peer,
     child::{Child, Test},
