@@ -62,7 +62,8 @@ impl Index {
     ) -> Result<Self, PackageError> {
         let mut index = Self::default();
         for site in directories {
-            for entry in root.names(site).unwrap_or_default() {
+            let names = root.names(site).unwrap_or_default();
+            for entry in &names {
                 let Some(name) = entry.to_str().and_then(distribution_name) else {
                     continue;
                 };
@@ -75,7 +76,7 @@ impl Index {
                         limit: MAX_DISTRIBUTIONS,
                     });
                 }
-                let distribution = Distribution::read(root, site, &site.join(&entry));
+                let distribution = Distribution::read(root, site, &site.join(entry));
                 let tops = distribution.entries.iter().chain(&distribution.shared);
                 for top in tops.filter_map(|entry| top_level(site, entry)) {
                     if is_start_up(&top) {
@@ -86,8 +87,49 @@ impl Index {
                 }
                 index.distributions.insert(name, distribution);
             }
+            index.add_covering(site, names.iter().filter_map(|name| name.to_str()));
         }
         Ok(index)
+    }
+
+    /// Adds to each distribution whatever covers a module of its own that is one file: Python imports a directory or a compiled
+    /// module in its place. What another distribution installed there is left out.
+    fn add_covering<'n>(&mut self, site: &Path, names: impl Iterator<Item = &'n str>) {
+        let installed: BTreeSet<&Path> = self
+            .distributions
+            .values()
+            .flat_map(|distribution| distribution.entries.iter().chain(&distribution.shared))
+            .filter_map(|entry| {
+                Some(Path::new(
+                    entry.strip_prefix(site).ok()?.components().next()?.as_os_str(),
+                ))
+            })
+            .collect();
+        let mut covering: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
+        for name in names.filter(|name| is_module_entry(name) && !installed.contains(Path::new(name))) {
+            covering
+                .entry(module_name(name))
+                .or_default()
+                .push(site.join(name));
+        }
+        for distribution in self.distributions.values_mut().filter(|found| found.site == site) {
+            let files = distribution
+                .entries
+                .iter()
+                .filter_map(|entry| entry.strip_prefix(site).ok()?.to_str());
+            let modules: BTreeSet<&str> = files
+                .filter_map(|file| {
+                    Some(module_name(file)).filter(|_| !file.contains('/') && file.contains('.'))
+                })
+                .collect();
+            let added: Vec<PathBuf> = modules
+                .iter()
+                .filter_map(|module| covering.get(module))
+                .flatten()
+                .cloned()
+                .collect();
+            distribution.entries.extend(added);
+        }
     }
 
     /// Returns the names of the distributions with the top-level module `module`. One with the module's own name is

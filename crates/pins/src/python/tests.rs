@@ -131,6 +131,35 @@ fn edits_are_seen(path: &str, content: &str) -> Vec<String> {
     Manifest::changes(&before, &after)
 }
 
+/// Python imports `six/__init__.py` and `six.abi3.so` in place of `six.py`.
+#[test_case("six/__init__.py" => vec!["added lib/python3.11/site-packages/six/__init__.py"]; "a directory")]
+#[test_case("six.abi3.so" => vec!["added lib/python3.11/site-packages/six.abi3.so"]; "a compiled module")]
+#[test_case("sixty/__init__.py" => Vec::<&str>::new(); "another module")]
+#[test_case("other/__init__.py" => Vec::<&str>::new(); "another distribution's module")]
+fn a_module_that_covers_a_file_is_seen(planted: &str) -> Vec<String> {
+    let fixture = environment("/venv").expect("a temporary tree");
+    let write = |path: &str, content: &str| {
+        fixture
+            .write(&format!("{SITE}/{path}"), content)
+            .expect("a temporary file");
+    };
+    write(
+        "anyio-1.0.dist-info/METADATA",
+        "Name: anyio\nRequires-Dist: six\nRequires-Dist: other\n",
+    );
+    write("six.py", "");
+    write("six-1.0.dist-info/METADATA", "Name: six\n");
+    write(
+        "six-1.0.dist-info/RECORD",
+        "six.py,,\nother.py,,\nsix-1.0.dist-info/METADATA,,\n",
+    );
+    let (_, before) = console_script(&fixture, "/venv").expect("a small package");
+    assert!(paths(&before).contains(&"lib/python3.11/site-packages/six.py"));
+    write(planted, "# other\n");
+    let (_, after) = console_script(&fixture, "/venv").expect("a small package");
+    Manifest::changes(&before, &after)
+}
+
 #[test]
 fn a_distribution_in_development_is_its_checkout() -> Outcome {
     let fixture = environment("/venv")?;
