@@ -45,7 +45,7 @@ pub use network::{
     Bypass, Cidr, EgressDestination, HostName, ModelHost, NetworkPolicy, NetworkRule, OnBypass, RuleAction,
     Scope,
 };
-pub use pinning::{FileChanges, OnChange, Pinning};
+pub use pinning::{FileChanges, FileEffect, OnChange, Pinning};
 pub use rate::{RateLimit, RateLimits};
 pub use rules::{Decision, Rules};
 pub use sandbox::{

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{
-    CrossServerDecision, Decision, EgressDefault, FirstUse, Gate, Handling, Mode, OnBypass, OnChange,
-    OnDetection, OnNewTool, OnSecret, Orphans, Pinning, Policy, RuleAction, ServerPolicy, Unwrapped,
-    rules::ToolPolicy,
+    CrossServerDecision, Decision, EgressDefault, FileEffect, FirstUse, Gate, Handling, Mode, OnBypass,
+    OnChange, OnDetection, OnNewTool, OnSecret, Orphans, Pinning, Policy, RuleAction, ServerPolicy,
+    Unwrapped, rules::ToolPolicy,
 };
 
 impl Policy {
@@ -26,11 +26,11 @@ impl Policy {
 }
 
 /// Returns the settings by which rules are enforced at all, and whether they have their default.
-fn switches(policy: &Policy) -> [(&'static str, &'static str, bool); 10] {
+fn switches(policy: &Policy) -> [(&'static str, &'static str, bool); 9] {
     let files = policy.pinning;
     let definitions = policy.definition_pinning;
     let blocks = |pinning: Pinning| pinning.on_change == OnChange::Block;
-    let is_default = |effect: Option<OnChange>| effect.is_none_or(|effect| effect == OnChange::Block);
+    let is_default = |effect: Option<FileEffect>| effect.is_none_or(|effect| effect == FileEffect::Block);
     [
         ("mode", "enforce", policy.mode == Mode::Enforce),
         ("network.enforce", "true", policy.network.enforce),
@@ -42,11 +42,6 @@ fn switches(policy: &Policy) -> [(&'static str, &'static str, bool); 10] {
             "mcp.version_pinning.files.package",
             "block",
             is_default(files.files.package),
-        ),
-        (
-            "mcp.version_pinning.files.runtime",
-            "block",
-            is_default(files.files.runtime),
         ),
         ("mcp.detection.enabled", "true", policy.inspection.enabled),
         ("mcp.output_inspection.enabled", "true", policy.outputs.enabled),
@@ -75,8 +70,13 @@ fn restraints(policy: &Policy) -> BTreeSet<String> {
         }
     }
     let files = policy.pinning.files;
-    for (name, effect) in [("dependency", files.dependency), ("own_source", files.own_source)] {
-        if effect == Some(OnChange::Block) {
+    let blocking = [
+        ("dependency", files.dependency),
+        ("runtime", files.runtime),
+        ("own_source", files.own_source),
+    ];
+    for (name, effect) in blocking {
+        if effect == Some(FileEffect::Block) {
             add("mcp.version_pinning.files", &format!("{name}: block"));
         }
     }

@@ -28,18 +28,42 @@ pub struct FileChanges {
     /// The server's own package has another version, and agrees with the records of its package manager. Default: as
     /// `on_change`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub package: Option<OnChange>,
+    pub package: Option<FileEffect>,
     /// A dependency has another version, and agrees with the records of its package manager. Default: `alert`, or
     /// `allow` with `on_change: allow`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub dependency: Option<OnChange>,
-    /// The interpreter is another one. Default: as `on_change`.
+    pub dependency: Option<FileEffect>,
+    /// The interpreter is another one, at another path. Default: `alert`, or `allow` with `on_change: allow`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub runtime: Option<OnChange>,
+    pub runtime: Option<FileEffect>,
     /// A source of the user's own was edited, in a version-controlled work tree that existed when the pin was made.
     /// Default: `alert`, or `allow` with `on_change: allow`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub own_source: Option<OnChange>,
+    pub own_source: Option<FileEffect>,
+}
+
+/// The effect of a difference in files, strictest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FileEffect {
+    /// The server may not start.
+    Block,
+    /// The difference is reported at each start until it is accepted.
+    Alert,
+    /// The difference is reported once, and accepted.
+    Repin,
+    /// Nothing.
+    Allow,
+}
+
+impl From<OnChange> for FileEffect {
+    fn from(effect: OnChange) -> Self {
+        match effect {
+            OnChange::Block => Self::Block,
+            OnChange::Alert => Self::Alert,
+            OnChange::Allow => Self::Allow,
+        }
+    }
 }
 
 /// The effect of a difference from a pin.
@@ -88,18 +112,15 @@ impl Default for Pinning {
 
 impl Pinning {
     /// Returns the effect of a difference with this cause.
-    pub const fn effect(&self, cause: ChangeCause) -> OnChange {
+    pub fn effect(&self, cause: ChangeCause) -> FileEffect {
         let (written, default) = match cause {
             ChangeCause::Package => (self.files.package, self.on_change),
             ChangeCause::Dependency => (self.files.dependency, self.on_change.milder(OnChange::Alert)),
-            ChangeCause::Runtime => (self.files.runtime, self.on_change),
+            ChangeCause::Runtime => (self.files.runtime, self.on_change.milder(OnChange::Alert)),
             ChangeCause::OwnSource => (self.files.own_source, self.on_change.milder(OnChange::Alert)),
             ChangeCause::Tampered | ChangeCause::Launcher | ChangeCause::Unknown => (None, self.on_change),
         };
-        match written {
-            Some(written) => written,
-            None => default,
-        }
+        written.unwrap_or(default.into())
     }
 
     /// Returns whether some difference in files prevents a start.
@@ -111,14 +132,14 @@ impl Pinning {
             own_source,
         } = self.files;
         let written = [package, dependency, runtime, own_source];
-        self.enabled && (self.on_change == OnChange::Block || written.contains(&Some(OnChange::Block)))
+        self.enabled && (self.on_change == OnChange::Block || written.contains(&Some(FileEffect::Block)))
     }
 
     /// Returns the section for a server with an effect of its own: no difference has a stricter one, unless that is
     /// `block`, which takes the place of `on_change`.
     #[must_use]
     pub fn with_on_change(self, on_change: OnChange) -> Self {
-        let limited = |written: Option<OnChange>| written.map(|written| written.milder(on_change));
+        let limited = |written: Option<FileEffect>| written.map(|written| written.max(on_change.into()));
         Self {
             on_change,
             files: FileChanges {
@@ -208,7 +229,7 @@ mod tests {
     use super::*;
     use crate::{Server, Transport};
 
-    const fn pinning(on_change: OnChange, dependency: Option<OnChange>) -> Pinning {
+    const fn pinning(on_change: OnChange, dependency: Option<FileEffect>) -> Pinning {
         Pinning {
             enabled: true,
             on_change,
@@ -222,16 +243,20 @@ mod tests {
         }
     }
 
-    #[test_case(OnChange::Block, None => [OnChange::Block, OnChange::Alert, OnChange::Block, OnChange::Alert, OnChange::Block]; "the default")]
-    #[test_case(OnChange::Block, Some(OnChange::Block) => [OnChange::Block, OnChange::Block, OnChange::Block, OnChange::Alert, OnChange::Block]; "strict dependencies")]
-    #[test_case(OnChange::Alert, None => [OnChange::Alert; 5]; "alerting")]
-    #[test_case(OnChange::Allow, None => [OnChange::Allow; 5]; "allowing")]
-    #[test_case(OnChange::Alert, Some(OnChange::Block) => [OnChange::Alert, OnChange::Block, OnChange::Alert, OnChange::Alert, OnChange::Alert]; "one that blocks")]
-    fn effects(on_change: OnChange, dependency: Option<OnChange>) -> [OnChange; 5] {
+    const BLOCK: FileEffect = FileEffect::Block;
+    const ALERT: FileEffect = FileEffect::Alert;
+
+    #[test_case(OnChange::Block, None => [BLOCK, ALERT, ALERT, ALERT, BLOCK]; "the default")]
+    #[test_case(OnChange::Block, Some(BLOCK) => [BLOCK, BLOCK, ALERT, ALERT, BLOCK]; "strict dependencies")]
+    #[test_case(OnChange::Block, Some(FileEffect::Repin) => [BLOCK, FileEffect::Repin, ALERT, ALERT, BLOCK]; "accepted dependencies")]
+    #[test_case(OnChange::Alert, None => [ALERT; 5]; "alerting")]
+    #[test_case(OnChange::Allow, None => [FileEffect::Allow; 5]; "allowing")]
+    #[test_case(OnChange::Alert, Some(BLOCK) => [ALERT, BLOCK, ALERT, ALERT, ALERT]; "one that blocks")]
+    fn effects(on_change: OnChange, dependency: Option<FileEffect>) -> [FileEffect; 5] {
         let pinning = pinning(on_change, dependency);
         assert_eq!(
             pinning.can_block(),
-            on_change == OnChange::Block || dependency == Some(OnChange::Block)
+            on_change == OnChange::Block || dependency == Some(BLOCK)
         );
         [
             ChangeCause::Package,
@@ -272,7 +297,7 @@ mod tests {
             ..Policy::default()
         };
         let pinning = policy.file_pinning(&id(server), &id(derived));
-        assert_eq!(pinning.effect(ChangeCause::Unknown), pinning.on_change);
+        assert_eq!(pinning.effect(ChangeCause::Unknown), pinning.on_change.into());
         pinning.on_change
     }
 }

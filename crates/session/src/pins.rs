@@ -12,6 +12,8 @@ pub(crate) const FIRST_USE: &str = "first_use";
 pub(crate) const SYSTEM_UPGRADE: &str = "system_upgrade";
 /// The author of pins of files that run in an environment that was not used before.
 pub(crate) const NEW_ENVIRONMENT: &str = "new_environment";
+/// The author of pins of changes that the policy accepts.
+pub(crate) const POLICY: &str = "policy";
 /// The author of pins that an earlier version of mcpmon made, and this one wrote in its own form.
 pub(crate) const EARLIER_FORM: &str = "earlier_form";
 /// The author of pins that root approved.
@@ -26,6 +28,7 @@ pub const fn by(ground: AcceptanceGround) -> &'static str {
         AcceptanceGround::FirstUse | AcceptanceGround::NewLauncher => FIRST_USE,
         AcceptanceGround::SystemUpgrade => SYSTEM_UPGRADE,
         AcceptanceGround::NewEnvironment => NEW_ENVIRONMENT,
+        AcceptanceGround::Policy => POLICY,
         AcceptanceGround::EarlierForm => EARLIER_FORM,
     }
 }

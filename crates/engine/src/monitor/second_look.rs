@@ -148,7 +148,7 @@ impl Monitor {
         judgement
             .events
             .extend(tell::mismatches(now, instance, &serving, &verdict));
-        if verdict.action == Action::Block {
+        if verdict.action == Action::Block || verdict.awaits_approval() {
             self.remember_refused(&key, files);
         }
         self.enforce_pins(now, number, &key, &serving, verdict, &mut judgement);

@@ -191,6 +191,7 @@ fn effects(judgement: &Judgement) -> Vec<String> {
                 AcceptanceGround::NewLauncher => format!("launcher {} {}", key.bare_name(), key.uid),
                 AcceptanceGround::SystemUpgrade => format!("upgrade {} {}", key.bare_name(), key.uid),
                 AcceptanceGround::NewEnvironment => format!("environment {} {}", key.bare_name(), key.uid),
+                AcceptanceGround::Policy => format!("repin {} {}", key.bare_name(), key.uid),
                 AcceptanceGround::EarlierForm => format!("renew {} {}", key.bare_name(), key.uid),
             }
         }

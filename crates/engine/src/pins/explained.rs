@@ -128,17 +128,28 @@ pub(super) fn explain_executable(mismatch: &mut PinMismatch, pins: &Pins, actual
     if actual.executable_writers == Writers::Root && (is_in_place || is_of_system) {
         mismatch.ground = Some(AcceptanceGround::SystemUpgrade);
     }
-    let text = match (&before.version, &now.version) {
-        _ if is_in_place => format!("{} at {} was replaced", now.name, now.path.display()),
-        (Some(old), Some(new)) if old != new => format!("another {} ({old} → {new})", now.name),
-        (Some(_) | None, Some(_) | None) => format!(
-            "another {} ({} → {})",
-            now.name,
-            before.path.display(),
-            now.path.display()
+    // A program with the name of an interpreter can be planted before it. Only another version at another path is what
+    // switching an environment makes.
+    let (cause, text) = match (&before.version, &now.version) {
+        _ if is_in_place => (
+            ChangeCause::Unknown,
+            format!("{} at {} was replaced", now.name, now.path.display()),
+        ),
+        (Some(old), Some(new)) if old != new => (
+            ChangeCause::Runtime,
+            format!("another {} ({old} → {new})", now.name),
+        ),
+        (Some(_) | None, Some(_) | None) => (
+            ChangeCause::Unknown,
+            format!(
+                "another {} ({} → {})",
+                now.name,
+                before.path.display(),
+                now.path.display()
+            ),
         ),
     };
-    mismatch.changes = vec![Change::new(ChangeCause::Runtime, text).change];
+    mismatch.changes = vec![Change::new(cause, text).change];
 }
 
 /// Explains a difference of the script by those of the package that it belongs to.
@@ -281,7 +292,10 @@ impl<'p> Runtime<'p> {
             .ancestors()
             .skip(1)
             .filter_map(|above| above.file_name()?.to_str());
-        let version = digits(file).or_else(|| above.find_map(digits));
+        let version = match (digits(file), above.find_map(digits)) {
+            (Some(named), Some(installed)) if installed.starts_with(&named) => Some(installed),
+            (named, installed) => named.or(installed),
+        };
         Some(Self { name, path, version })
     }
 }
@@ -294,6 +308,8 @@ mod tests {
 
     #[test_case("/usr/bin/python3.11" => Some(("Python", Some("3.11".to_owned()))); "python")]
     #[test_case("/home/me/.pyenv/versions/3.12.1/bin/python3" => Some(("Python", Some("3.12.1".to_owned()))); "pyenv")]
+    #[test_case("/home/me/.pyenv/versions/3.12.1/bin/python3.12" => Some(("Python", Some("3.12.1".to_owned()))); "pyenv, by its name with a version")]
+    #[test_case("/srv/app-2.0/bin/python3.12" => Some(("Python", Some("3.12".to_owned()))); "a directory of something else")]
     #[test_case("/home/me/.nvm/versions/node/v20.1.0/bin/node" => Some(("Node", Some("20.1.0".to_owned()))); "nvm")]
     #[test_case("/usr/bin/node" => Some(("Node", None)); "node")]
     #[test_case("/opt/server" => None; "another program")]

@@ -14,7 +14,7 @@ use std::{
 };
 
 use mcpmon_model::{Action, ChangeCause, Denial, Digest, FileChange, Manifest, PinPart, PinState, ServerId};
-use mcpmon_policy::{Mode, OnChange, Pinning};
+use mcpmon_policy::{FileEffect, Mode, OnChange, Pinning};
 
 pub use self::{
     book::{AcceptedSets, AddedSet, PinBook, PinSet, PinsFull},
@@ -40,6 +40,17 @@ pub struct Pins {
     pub package: Option<PackagePin>,
     /// The launcher, if the server was not started directly.
     pub launcher: Option<PinnedFile>,
+}
+
+impl Pins {
+    /// Returns whether program, script and package have the digests of these files.
+    fn has_digests_of(&self, files: &ServerFiles) -> bool {
+        let digest = |part: &Part<PinnedFile>| part.hashed().map(|file| file.digest);
+        let package = |part: &Part<PinnedPackage>| part.hashed().map(PinnedPackage::digest);
+        Some(self.executable.digest) == digest(&files.executable)
+            && self.script.as_ref().map(|script| Some(script.digest)) == files.script.as_ref().map(digest)
+            && self.package.as_ref().map(|pin| Some(pin.digest)) == files.package.as_ref().map(package)
+    }
 }
 
 /// The pinned state of a trusted package.
@@ -132,6 +143,8 @@ pub enum AcceptanceGround {
     /// The files are pinned, and run in an environment that was not used before, in which installed packages run further
     /// code at the start of the interpreter.
     NewEnvironment,
+    /// The policy accepts differences of their causes (`repin`).
+    Policy,
     /// The files were pinned by an earlier version of mcpmon, and are as they were.
     EarlierForm,
 }
@@ -179,9 +192,14 @@ fn nearest(
 ) -> Option<PinVerdict> {
     let launcher = actual.launcher.as_ref();
     let launcher = launcher.and_then(|launcher| LauncherMatch::of(sets, launcher));
-    sets.values()
-        .rev()
-        .filter(|pins| !is_shim(&pins.executable.path))
+    let sets_of_files = || {
+        let sets = sets.values().rev();
+        sets.filter(|pins| !is_shim(&pins.executable.path))
+    };
+    // A difference takes time to explain, so no set is compared in detail beside one with the same digests.
+    let is_any_same = sets_of_files().any(|pins| pins.has_digests_of(actual));
+    sets_of_files()
+        .filter(|pins| !is_any_same || pins.has_digests_of(actual))
         .map(|pins| against(pins, sets, actual, launcher, policy, mode))
         .min_by_key(|verdict| {
             let effect = match verdict.action {
@@ -316,9 +334,9 @@ fn against(
 fn effect_of(mismatches: &[PinMismatch], unhashed: &[UnhashedPart], policy: Pinning, mode: Mode) -> Action {
     let changes = mismatches.iter().flat_map(|mismatch| &mismatch.changes);
     let effects = changes.map(|change| policy.effect(change.cause));
-    let unhashed = (!unhashed.is_empty()).then_some(policy.on_change);
-    let strictest = effects.chain(unhashed).reduce(OnChange::stricter);
-    action(strictest.unwrap_or(policy.on_change), mode)
+    let unhashed = (!unhashed.is_empty()).then_some(policy.on_change.into());
+    let strictest = effects.chain(unhashed).min();
+    action(strictest.unwrap_or(policy.on_change.into()), mode)
 }
 
 /// Returns the verdict on pinned files that another launcher starts than before.
@@ -339,8 +357,8 @@ fn with_launcher(pins: &Pins, launcher: &PinnedFile, policy: Pinning, mode: Mode
 }
 
 /// Returns the pins with the files as they are now, if every difference is of a kind that is accepted: the interpreter,
-/// the launcher and dependencies of the operating system, which only root can have changed, or the start-up code of an
-/// environment that was not used before.
+/// the launcher and dependencies of the operating system, which only root can have changed, the start-up code of an
+/// environment that was not used before, or what the policy accepts.
 ///
 /// The behaviour of a server is in its script and package. A program that has neither is a server itself, and an
 /// upgrade of the system does not explain a change of it.
@@ -353,10 +371,14 @@ fn accepted_change(
     if verdict.mismatches.is_empty() || !verdict.unhashed.is_empty() {
         return None;
     }
-    let grounds = verdict.mismatches.iter().map(|mismatch| mismatch.ground);
-    let grounds: Vec<AcceptanceGround> = grounds.collect::<Option<_>>()?;
+    let is_repinned = |change: &FileChange| policy.effect(change.cause) == FileEffect::Repin;
+    let ground = |mismatch: &PinMismatch| {
+        let by_policy = mismatch.changes.iter().all(is_repinned);
+        mismatch.ground.or(by_policy.then_some(AcceptanceGround::Policy))
+    };
+    let grounds: Vec<AcceptanceGround> = verdict.mismatches.iter().map(ground).collect::<Option<_>>()?;
     let is_new = grounds.contains(&AcceptanceGround::NewEnvironment);
-    let blocks = policy.effect(ChangeCause::Dependency) == OnChange::Block;
+    let blocks = policy.effect(ChangeCause::Dependency) == FileEffect::Block;
     if is_new && (blocks || !policy.auto_trust_first) {
         return None;
     }
@@ -365,16 +387,20 @@ fn accepted_change(
         .as_ref()
         .and_then(|launcher| launcher.file.hashed());
     let package = actual.package.as_ref().and_then(Part::hashed).cloned();
+    let script = actual.script.as_ref().and_then(Part::hashed);
+    let is_by_policy = grounds.contains(&AcceptanceGround::Policy);
     Some(NewPins {
         pins: Pins {
+            script: script.filter(|_| is_by_policy).or(pins.script.as_ref()).cloned(),
             executable: actual.executable.hashed()?.clone(),
             package: package.map(PackagePin::from),
             launcher: launcher.or(pins.launcher.as_ref()).cloned(),
             ..pins.clone()
         },
-        ground: match is_new {
-            true => AcceptanceGround::NewEnvironment,
-            false => AcceptanceGround::SystemUpgrade,
+        ground: match (is_new, is_by_policy) {
+            (true, _) => AcceptanceGround::NewEnvironment,
+            (false, true) => AcceptanceGround::Policy,
+            (false, false) => AcceptanceGround::SystemUpgrade,
         },
     })
 }
@@ -406,16 +432,16 @@ fn file_mismatch(
     })
 }
 
-const fn on_change(policy: Pinning, mode: Mode) -> Action {
-    action(policy.on_change, mode)
+fn on_change(policy: Pinning, mode: Mode) -> Action {
+    action(policy.on_change.into(), mode)
 }
 
-const fn action(effect: OnChange, mode: Mode) -> Action {
+const fn action(effect: FileEffect, mode: Mode) -> Action {
     match (effect, mode) {
-        (OnChange::Block, Mode::Enforce) => Action::Block,
-        (OnChange::Block, Mode::Observe) => Action::WouldBlock,
-        (OnChange::Alert, Mode::Enforce | Mode::Observe) => Action::Audit,
-        (OnChange::Allow, Mode::Enforce | Mode::Observe) => Action::Allow,
+        (FileEffect::Block, Mode::Enforce) => Action::Block,
+        (FileEffect::Block, Mode::Observe) => Action::WouldBlock,
+        (FileEffect::Alert | FileEffect::Repin, Mode::Enforce | Mode::Observe) => Action::Audit,
+        (FileEffect::Allow, Mode::Enforce | Mode::Observe) => Action::Allow,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::{ManifestNotes, PackageRole, PinKey, PinPart};
+use mcpmon_model::{ChangeCause, ManifestNotes, PackageKind, PackageRole, PinKey, PinPart};
 use mcpmon_policy::{Mode, Pinning};
 
 use super::{
@@ -17,14 +17,25 @@ enum Place {
     Same,
     /// The package is the same directory, and is started in another way: by its command, or as a module.
     Package,
-    /// They are elsewhere.
+    /// They are elsewhere. An installed package is the same package wherever it is.
     Other,
+}
+
+impl Place {
+    /// Returns whether a difference from what is pinned there is a change of the server.
+    fn counts(self, mismatch: &PinMismatch, actual: &ServerFiles) -> bool {
+        match self {
+            Self::Same | Self::Package => mismatch.is_of_the_server(actual),
+            // Another environment can have other dependencies and another interpreter.
+            Self::Other => mismatch.is_of_the_package(),
+        }
+    }
 }
 
 impl PinBook {
     /// Compares a start with what is accepted for `key`. If nothing is, the same files may be known under another id or
     /// name of the server: a client can call it by any name, and a package can be started in several ways. Files that
-    /// changed there are no first use here.
+    /// changed there are no first use here, and neither are other files of an installed package that this user has elsewhere.
     pub fn compare(
         &self,
         key: &PinKey,
@@ -47,12 +58,16 @@ impl PinBook {
             accepted
         };
         if is_first && policy.enabled {
-            for place in [Place::Same, Place::Package] {
+            let is_package = is_of_registry(key, &actual);
+            for place in [Place::Same, Place::Package, Place::Other] {
                 let own = own.into_iter().flatten().map(|(_, pins)| (key, pins));
                 let elsewhere = self.elsewhere(key).chain(own).filter(|(other, pins)| {
                     // One program can be several servers.
                     let is_alone = pins.script.is_none() && pins.package.is_none();
-                    (!is_alone || other.name == key.name) && pins.place(&actual) == place
+                    (!is_alone || other.name == key.name)
+                        && pins.place(&actual) == place
+                        && (place != Place::Other
+                            || is_package && other.name == key.name && pins.package.is_some())
                 });
                 let elsewhere: BTreeMap<u32, Pins> = (0..)
                     .zip(elsewhere.map(|(_, pins)| pins.as_started(place)))
@@ -66,7 +81,7 @@ impl PinBook {
                     && changed
                         .mismatches
                         .iter()
-                        .any(|mismatch| mismatch.is_of_the_server(&actual))
+                        .any(|mismatch| place.counts(mismatch, &actual))
                 {
                     return PinVerdict {
                         store: None,
@@ -101,6 +116,18 @@ impl PinVerdict {
 }
 
 impl PinMismatch {
+    /// Returns whether the server's own package differs, and not only what it depends on.
+    fn is_of_the_package(&self) -> bool {
+        let is_own = |cause| match cause {
+            ChangeCause::Tampered | ChangeCause::Package | ChangeCause::Unknown => true,
+            ChangeCause::Runtime
+            | ChangeCause::Launcher
+            | ChangeCause::Dependency
+            | ChangeCause::OwnSource => false,
+        };
+        self.part == PinPart::Package && self.changes.iter().any(|change| is_own(change.cause))
+    }
+
     /// Returns whether the part is the server itself, and not the interpreter of its script or package.
     fn is_of_the_server(&self, files: &ServerFiles) -> bool {
         match self.part {
@@ -171,6 +198,18 @@ fn is_started_otherwise(sets: &BTreeMap<u32, Pins>, actual: &ServerFiles) -> boo
         && sets
             .values()
             .all(|pins| pins.package.is_some() && pins.script.is_none() != is_module)
+}
+
+/// Returns whether the server is an installed package of a registry. Whoever can write a directory can name a package there, so
+/// such a package is not trusted because it is the first one at its place or under its id.
+fn is_of_registry(key: &PinKey, actual: &ServerFiles) -> bool {
+    let package = key.package();
+    let is_named = package.is_some_and(|package| match package.kind() {
+        PackageKind::Npm | PackageKind::Pypi => true,
+        PackageKind::Oci | PackageKind::Script | PackageKind::Program => false,
+    });
+    let package = actual.package.as_ref().and_then(Part::hashed);
+    is_named && package.is_some_and(|package| is_installed(notes(package)))
 }
 
 fn notes(package: &PinnedPackage) -> Option<&ManifestNotes> {

@@ -6,7 +6,7 @@ use mcpmon_model::{
     Ecosystem, InstalledPackage, ManifestEntry, ManifestNotes, NotedDirectory, PackageRole, PinKey,
     RecordState::{self, Consistent, Contradicts, Missing},
 };
-use mcpmon_policy::FileChanges;
+use mcpmon_policy::{FileChanges, FileEffect};
 use test_case::test_case;
 
 use super::*;
@@ -256,7 +256,8 @@ impl Installed {
 }
 
 #[test_case("/usr/bin/python3.12" => (Action::Audit, true, "another Python (3.11 → 3.12)".to_owned()); "of the system")]
-#[test_case("/home/me/bin/python3.12" => (Action::Block, false, "another Python (3.11 → 3.12)".to_owned()); "of a user")]
+#[test_case("/home/me/bin/python3.12" => (Action::Audit, false, "another Python (3.11 → 3.12)".to_owned()); "of a user")]
+#[test_case("/home/me/bin/python3.11" => (Action::Block, false, "another Python (/usr/bin/python3.11 → /home/me/bin/python3.11)".to_owned()); "of a user, of the same version")]
 #[test_case("/usr/bin/perl" => (Action::Block, false, "its executable changed".to_owned()); "another program")]
 fn another_interpreter(python: &'static str) -> (Action, bool, String) {
     let sets = BTreeMap::from([(1, installed().pins())]);
@@ -364,12 +365,44 @@ const NONE: FileChanges = FileChanges {
     own_source: None,
 };
 
-#[test_case(FileChanges { dependency: Some(OnChange::Block), ..NONE }, &dependency("mcp", "1.31.0", Consistent) => Action::Block; "strict dependencies")]
-#[test_case(FileChanges { dependency: Some(OnChange::Allow), ..NONE }, &dependency("mcp", "1.31.0", Consistent) => Action::Allow; "allowed dependencies")]
-#[test_case(FileChanges { dependency: Some(OnChange::Allow), ..NONE }, &dependency("mcp", "1.31.0", Contradicts) => Action::Block; "tampered dependencies")]
-#[test_case(FileChanges { package: Some(OnChange::Alert), ..NONE }, &installed().package("weather", "1.3.0", PackageRole::Own, Consistent) => Action::Audit; "alerting of packages")]
+#[test_case(FileChanges { dependency: Some(FileEffect::Block), ..NONE }, &dependency("mcp", "1.31.0", Consistent) => Action::Block; "strict dependencies")]
+#[test_case(FileChanges { dependency: Some(FileEffect::Allow), ..NONE }, &dependency("mcp", "1.31.0", Consistent) => Action::Allow; "allowed dependencies")]
+#[test_case(FileChanges { dependency: Some(FileEffect::Allow), ..NONE }, &dependency("mcp", "1.31.0", Contradicts) => Action::Block; "tampered dependencies")]
+#[test_case(FileChanges { package: Some(FileEffect::Alert), ..NONE }, &installed().package("weather", "1.3.0", PackageRole::Own, Consistent) => Action::Audit; "alerting of packages")]
+#[test_case(FileChanges { dependency: Some(FileEffect::Repin), ..NONE }, &dependency("mcp", "1.31.0", Consistent) => Action::Audit; "accepted dependencies")]
+#[test_case(FileChanges { dependency: Some(FileEffect::Repin), ..NONE }, &dependency("mcp", "1.31.0", Contradicts) => Action::Block; "accepted dependencies that are tampered")]
 fn effects_are_set_by_cause(files: FileChanges, now: &Installed) -> Action {
     judge(&[installed()], now, with(files)).action
+}
+
+#[test]
+fn what_the_policy_accepts_is_pinned_and_told_once() {
+    let policy = with(FileChanges {
+        dependency: Some(FileEffect::Repin),
+        ..NONE
+    });
+    let server = ServerId::new("weather").expect("an id");
+    let now = dependency("mcp", "1.31.0", Consistent);
+    let verdict = judge(&[installed()], &now, policy);
+    assert_eq!(
+        verdict.reason(&server).as_deref(),
+        Some(
+            "weather: dependency mcp 1.30.0 → 1.31.0; the policy accepts such changes (`repin` in \
+             `mcp.version_pinning.files`), so it is accepted from now on; if this is not expected, run `mcpmon pins reset \
+             --server weather`"
+        )
+    );
+    assert!(!verdict.awaits_approval());
+    let new = verdict.store.expect("it is pinned");
+    assert_eq!(new.ground, AcceptanceGround::Policy);
+    let sets = BTreeMap::from([(1, new.pins)]);
+    let again = compare(AcceptedSets::Sets(&sets), now.files(), policy, Mode::Enforce);
+    assert_eq!((again.state, again.action), (PinState::Match, Action::Allow));
+
+    // Nothing is accepted together with a change that blocks.
+    let both = now.package("weather", "1.3.0", PackageRole::Own, Consistent);
+    let verdict = judge(&[installed()], &both, policy);
+    assert_eq!((verdict.action, verdict.store), (Action::Block, None));
 }
 
 #[test_case(&dependency("mcp", "1.31.0", Consistent), "mcpmon pins trust --server weather" => "weather: it changed since it was pinned: dependency mcp 1.30.0 → 1.31.0; the files agree with the records of the package manager; accept them with `mcpmon pins trust --server weather`"; "a dependency")]
@@ -410,6 +443,50 @@ fn a_package_that_is_started_in_another_way(content: &str, server: &str) -> (Pin
         Mode::Enforce,
     );
     (verdict.state, verdict.action)
+}
+
+/// A client can give a server a new name, and whoever can write a directory can name a package there.
+#[test_case("pypi:weather", &installed() => (PinState::Pinned, String::new()); "the same files")]
+#[test_case("pypi:weather", &installed().package("weather", "1.3.0", PackageRole::Own, Consistent) =>
+    (PinState::Mismatch, "package weather 1.2.0 → 1.3.0".to_owned()); "another version")]
+#[test_case("pypi:weather", &installed().package("weather", "1.2.0", PackageRole::Own, Contradicts).file(&format!("{SITE}/weather/__init__.py"), "evil") =>
+    (PinState::Mismatch, "files of weather 1.2.0 contradict the record of its package manager (changed lib/python3.11/site-packages/weather/__init__.py)".to_owned()); "an imitation")]
+#[test_case("pypi:weather", &dependency("mcp", "1.31.0", Consistent) => (PinState::Pinned, String::new()); "with another dependency")]
+#[test_case("pypi:other", &installed().package("weather", "1.3.0", PackageRole::Own, Consistent) => (PinState::Pinned, String::new()); "another package")]
+#[test_case("program:weather", &installed().package("weather", "1.3.0", PackageRole::Own, Consistent) => (PinState::Pinned, String::new()); "no package of a registry")]
+fn a_package_in_another_place_under_another_id(package: &str, now: &Installed) -> (PinState, String) {
+    let key = |server: &str, package: &str| PinKey {
+        server: ServerId::new(server).expect("an id"),
+        name: package.to_owned(),
+        uid: 1000,
+    };
+    let in_place = |files: ServerFiles, place: &str| ServerFiles {
+        script: None,
+        package: files.package.map(|package| match package {
+            Part::Hashed(package) => Part::Hashed(PinnedPackage::new(
+                PathBuf::from(place),
+                package.manifest().clone(),
+            )),
+            unknown @ Part::Unknown { .. } => unknown,
+        }),
+        ..files
+    };
+    let pinned = Pins::try_from(in_place(installed().files(), "/venv")).expect("everything is hashed");
+    let mut book = PinBook::default();
+    let known = match package {
+        "program:weather" => package,
+        _ => "pypi:weather",
+    };
+    book.add(key("weather", known), pinned);
+    let new = key("new", package);
+    let verdict = book.compare(
+        &new,
+        book.accepted(&new),
+        in_place(now.files(), "/tmp/evil"),
+        Pinning::default(),
+        Mode::Enforce,
+    );
+    (verdict.state, verdict.causes())
 }
 
 #[test]

@@ -138,6 +138,13 @@ impl PinVerdict {
                 self.causes()
             ));
         }
+        if self.is_accepted_upgrade() && ground == Some(AcceptanceGround::Policy) {
+            return Some(format!(
+                "{server}: {}; the policy accepts such changes (`repin` in `mcp.version_pinning.files`), so it is accepted \
+                 from now on; if this is not expected, run `mcpmon pins reset --server {server}`",
+                self.causes()
+            ));
+        }
         if self.is_accepted_upgrade() {
             let mismatches: Vec<_> = self.mismatches.iter().map(PinMismatch::describe).collect();
             return Some(format!(

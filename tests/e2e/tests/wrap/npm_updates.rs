@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use mcpmon_e2e::wrapped::Home;
 use serde_json::Value;
 
-use crate::updates::{Start, change, changes, events, pin, run, start, trust};
+use crate::updates::{Start, change, changes, events, pin, run, start, start_as, trust};
 
 /// The code of a server in JavaScript.
 const SCRIPT: &str = "#!/usr/bin/env node\nrequire('part');\nprocess.stdin.on('data', line => \
@@ -128,5 +128,43 @@ fn updates_and_edits_of_npm_packages() -> Result<()> {
         start.answer.contains("package mcp-server-weather 1.2.0 → 1.3.0"),
         "{start:?}"
     );
+    Ok(())
+}
+
+/// Whoever can write a directory can name a package there, and a client can give its server a new name.
+#[test]
+fn a_copy_of_a_package_elsewhere_is_no_first_use() -> Result<()> {
+    let project = Project::new()?;
+    let [node, path] = project.command();
+    pin(&project.home, &[&node, &path])?;
+    let copy = project.home.path("copy");
+    run(Command::new("cp")
+        .arg("-r")
+        .arg(project.home.path("project"))
+        .arg(&copy))?;
+    let script = copy.join("node_modules/mcp-server-weather/index.js");
+    let copied = script.display().to_string();
+    let start = start_as(&project.home, "copy", &[&node, &copied])?;
+    assert!(start.ran(), "{start:?}");
+
+    fs::write(&script, format!("{SCRIPT}// evil\n"))?;
+    for name in ["copy", "new"] {
+        let start = start_as(&project.home, name, &[&node, &copied])?;
+        assert_eq!(start.code, 1, "{name}: {start:?}");
+        assert!(start.answer.contains("mcp-server-weather"), "{name}: {start:?}");
+    }
+    // A package of this name and a newer version, in a directory of its own.
+    let fake = project.home.path("fake/node_modules/mcp-server-weather");
+    fs::create_dir_all(&fake)?;
+    fs::write(
+        fake.join("package.json"),
+        "{\"name\": \"mcp-server-weather\", \"version\": \"9.0.0\"}",
+    )?;
+    fs::write(fake.join("index.js"), SCRIPT)?;
+    let script = fake.join("index.js").display().to_string();
+    let start = start_as(&project.home, "fake", &[&node, &script])?;
+    assert_eq!(start.code, 1, "{start:?}");
+    let told = "package mcp-server-weather 1.2.0 → 9.0.0, which no package manager recorded";
+    assert!(start.answer.contains(told), "{start:?}");
     Ok(())
 }

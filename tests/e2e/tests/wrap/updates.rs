@@ -155,7 +155,12 @@ impl Start {
 
 /// Starts a server, asks it once, and ends it.
 pub(crate) fn start(home: &Home, command: &[&str]) -> Result<Start> {
-    let mut wrapped = Wrapped::start(&mut home.wrap(&["--server", "weather"], command)?)?;
+    start_as(home, "weather", command)
+}
+
+/// The same under another name.
+pub(crate) fn start_as(home: &Home, name: &str, command: &[&str]) -> Result<Start> {
+    let mut wrapped = Wrapped::start(&mut home.wrap(&["--server", name], command)?)?;
     wrapped.send(ASKED)?;
     let answer = wrapped.line()?;
     let (code, rest, errors) = wrapped.finish()?;
