@@ -2,16 +2,18 @@
 //! directory.
 
 use std::{
+    collections::VecDeque,
     fmt::{self, Display},
     io::IsTerminal as _,
     panic::resume_unwind,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
     thread::{self, ScopedJoinHandle},
     time::Instant,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 /// The machine lacks something: exit status 3, and the message contains the remedy.
 #[derive(Debug)]
@@ -119,6 +121,54 @@ pub(crate) fn both(
             (one, other) => one.and(other),
         }
     })
+}
+
+/// Runs commands beside each other, at most `most` at a time, and prints what each printed when it has ended.
+///
+/// # Errors
+/// Returns an error that names every command that failed.
+pub(crate) fn beside(most: usize, commands: Vec<(&str, Command)>) -> Result<()> {
+    let waiting = Mutex::new(VecDeque::from(commands));
+    let failed = Mutex::new(Vec::new());
+    let lane = || {
+        loop {
+            let next = lock(&waiting).pop_front();
+            let Some((title, mut command)) = next else { return };
+            say(format_args!("=== {title}\n$ {}", shown(&command)));
+            let begun = Instant::now();
+            let output = command.stdin(Stdio::null()).output();
+            // Nothing is printed between these lines.
+            let mut failed = lock(&failed);
+            let outcome = match output {
+                Ok(output) => {
+                    print(String::from_utf8_lossy(&output.stdout));
+                    print(String::from_utf8_lossy(&output.stderr));
+                    (!output.status.success()).then(|| output.status.to_string())
+                }
+                Err(error) => Some(error.to_string()),
+            };
+            let seconds = begun.elapsed().as_secs_f64();
+            match outcome {
+                None => say(format_args!("=== {title}: done in {seconds:.1} s")),
+                Some(cause) => {
+                    say(format_args!("=== {title}: failed after {seconds:.1} s: {cause}"));
+                    failed.push(format!("{title}: {cause}"));
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..most {
+            scope.spawn(lane);
+        }
+    });
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    ensure!(failed.is_empty(), "{}", failed.join("; "));
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Makes a command that runs in the repository's root.

@@ -20,6 +20,13 @@ const ROOT_TESTS: [&str; 3] = ["mcpmon-kernel-tests", "mcpmon-e2e", "mcpmon-day"
 /// The package whose integration tests run the built program without root.
 const RED_TEAM: &str = "mcpmon-redteam";
 
+/// Integration tests with a root daemon or with kernel programs, which see the servers of other tests: each runs alone.
+const ALONE: [&str; 3] = ["host", "kernel", "day"];
+/// Other integration tests with the built program, the longest first: they run beside each other.
+const BESIDE: [&str; 7] = ["llm", "real", "wrap", "http", "remote", "telemetry", "cases"];
+/// Most of these at a time: they mostly wait.
+const LANES: usize = 3;
+
 /// Commands that the end-to-end tests start, and the Debian packages that contain them.
 const USED: [(&str, &str); 15] = [
     ("bash", "bash"),
@@ -82,18 +89,35 @@ pub(crate) fn download() -> Result<()> {
 
 /// Runs the tests that start the built program.
 fn on_this_host(tests: &IntegrationTests, logging: Option<&Path>) -> Result<()> {
-    step("attacks and near misses", || {
-        shell::run(cargo_test().args(tests.of(|package| package == RED_TEAM)))
+    step("build the end-to-end tests", || {
+        let mut build = cargo_test();
+        build
+            .arg("--no-run")
+            .args(tests.of(|package| !is_of_units(package)));
+        shell::run(&mut build)
     })?;
-    step("tests on the running kernel", || root_tests(tests, logging))?;
+    step("end-to-end tests without a root daemon", || {
+        let command = |name| {
+            let mut command = cargo_test();
+            command.args(["--test", name]);
+            as_root(&mut command);
+            (name, command)
+        };
+        shell::beside(LANES, BESIDE.map(command).into())
+    })?;
+    step("tests on the running kernel", || root_tests(logging))?;
     step("the demo, whose scenes must end as they do in the README", demo)
+}
+
+/// Returns whether the integration tests of a package need neither root nor the built program.
+fn is_of_units(package: &str) -> bool {
+    package != RED_TEAM && !ROOT_TESTS.contains(&package)
 }
 
 /// Runs the tests that need neither root nor the built program.
 fn unit_tests(tests: &IntegrationTests) -> Result<()> {
-    let of_units = |package: &str| package != RED_TEAM && !ROOT_TESTS.contains(&package);
     let mut cargo = cargo_test();
-    shell::run(cargo.args(["--lib", "--bins"]).args(tests.of(of_units)))
+    shell::run(cargo.args(["--lib", "--bins"]).args(tests.of(is_of_units)))
 }
 
 /// Makes a test run of the whole workspace. Tests are selected by their names, not by their packages: for each
@@ -150,6 +174,15 @@ impl IntegrationTests {
                 "two integration tests are called {name}: rename one"
             );
         }
+        let started = self
+            .of(|package| !is_of_units(package))
+            .filter(|argument| *argument != "--test");
+        for name in started {
+            ensure!(
+                ALONE.contains(&name) || BESIDE.contains(&name),
+                "the integration test {name} starts the built program, and would not run: name it in xtask/src/test.rs"
+            );
+        }
         let others = self
             .packages
             .iter()
@@ -203,7 +236,7 @@ fn skipped_outside_ci(outcome: Result<()>) -> Result<()> {
 }
 
 /// Runs tests as root if possible. Without root, the tests print why they are skipped, and fail in CI.
-fn root_tests(tests: &IntegrationTests, logging: Option<&Path>) -> Result<()> {
+fn root_tests(logging: Option<&Path>) -> Result<()> {
     let mut units = cargo_test();
     // Tests that are ignored elsewhere need root.
     units.args(["--lib", "--bins", "--", "--ignored"]);
@@ -214,16 +247,20 @@ fn root_tests(tests: &IntegrationTests, logging: Option<&Path>) -> Result<()> {
             units.args(["--skip", LOG_TEST]);
         }
     }
-    let mut cargo = cargo_test();
-    cargo.args(tests.of(|package| ROOT_TESTS.contains(&package)));
-    if Privilege::current() == Privilege::Sudo {
-        say("these tests run as root, through sudo");
-        for command in [&mut units, &mut cargo] {
-            command.env(runner_variable(), "sudo --preserve-env");
-        }
+    let mut alone = cargo_test();
+    alone.args(ALONE.iter().flat_map(|name| ["--test", name]));
+    for command in [&mut units, &mut alone] {
+        as_root(command);
+        shell::run(command)?;
     }
-    shell::run(&mut units)?;
-    shell::run(&mut cargo)
+    Ok(())
+}
+
+/// Has Cargo start tests as root if that is possible.
+fn as_root(command: &mut Command) {
+    if Privilege::current() == Privilege::Sudo {
+        command.env(runner_variable(), "sudo --preserve-env");
+    }
 }
 
 /// Returns the variable with the program through which Cargo starts every test binary of this host.
@@ -246,8 +283,19 @@ mod tests {
     #[test_case(&[r#"{"name": "x", "kind": ["example"], "test": true}"#] =>
         Some("x is tested as no test: make it one, or set test = false".to_owned()); "an example with tests")]
     fn every_test_is_run(targets: &[&str]) -> Option<String> {
+        told("a", targets)
+    }
+
+    #[test_case(&[HTTP] => None; "one that is named")]
+    #[test_case(&[r#"{"name": "new", "kind": ["test"], "test": true}"#] =>
+        Some("the integration test new starts the built program, and would not run: name it in xtask/src/test.rs".to_owned()); "one that is not")]
+    fn every_end_to_end_test_is_run(targets: &[&str]) -> Option<String> {
+        told("mcpmon-e2e", targets)
+    }
+
+    fn told(package: &str, targets: &[&str]) -> Option<String> {
         let targets = targets.join(",");
-        let told = format!(r#"{{"packages": [{{"name": "a", "targets": [{targets}]}}]}}"#);
+        let told = format!(r#"{{"packages": [{{"name": "{package}", "targets": [{targets}]}}]}}"#);
         let tests: IntegrationTests = serde_json::from_str(&told).expect("metadata");
         tests.check().err().map(|error| error.to_string())
     }

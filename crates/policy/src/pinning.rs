@@ -120,7 +120,7 @@ impl Pinning {
             ChangeCause::OwnSource => (self.files.own_source, self.on_change.milder(OnChange::Alert)),
             ChangeCause::Tampered | ChangeCause::Launcher | ChangeCause::Unknown => (None, self.on_change),
         };
-        written.unwrap_or(default.into())
+        written.unwrap_or_else(|| default.into())
     }
 
     /// Returns whether some difference in files prevents a start.

@@ -1,5 +1,6 @@
 //! Pins of executables, scripts and packages, and how a start compares with them.
 
+mod accepted;
 mod book;
 mod change;
 mod explained;
@@ -16,16 +17,17 @@ use std::{
 use mcpmon_model::{Action, ChangeCause, Denial, Digest, FileChange, Manifest, PinPart, PinState, ServerId};
 use mcpmon_policy::{FileEffect, Mode, OnChange, Pinning};
 
-pub use self::{
-    book::{AcceptedSets, AddedSet, PinBook, PinSet, PinsFull},
-    launcher::compare_launcher,
-};
 use self::{
+    accepted::{accepted_change, with_launcher},
     explained::{
         PackageComparison, compare_package, explain_executable, explain_script, is_pinned_script,
         unhashed_parts,
     },
     launcher::{LauncherMatch, is_shim},
+};
+pub use self::{
+    book::{AcceptedSets, AddedSet, PinBook, PinSet, PinsFull},
+    launcher::compare_launcher,
 };
 pub use mcpmon_model::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 
@@ -336,73 +338,7 @@ fn effect_of(mismatches: &[PinMismatch], unhashed: &[UnhashedPart], policy: Pinn
     let effects = changes.map(|change| policy.effect(change.cause));
     let unhashed = (!unhashed.is_empty()).then_some(policy.on_change.into());
     let strictest = effects.chain(unhashed).min();
-    action(strictest.unwrap_or(policy.on_change.into()), mode)
-}
-
-/// Returns the verdict on pinned files that another launcher starts than before.
-fn with_launcher(pins: &Pins, launcher: &PinnedFile, policy: Pinning, mode: Mode) -> PinVerdict {
-    if !policy.auto_trust_first {
-        return PinVerdict::of(PinState::NotPinned, on_change(policy, mode));
-    }
-    PinVerdict {
-        store: Some(NewPins {
-            pins: Pins {
-                launcher: Some(launcher.clone()),
-                ..pins.clone()
-            },
-            ground: AcceptanceGround::NewLauncher,
-        }),
-        ..PinVerdict::of(PinState::Match, Action::Allow)
-    }
-}
-
-/// Returns the pins with the files as they are now, if every difference is of a kind that is accepted: the interpreter,
-/// the launcher and dependencies of the operating system, which only root can have changed, the start-up code of an
-/// environment that was not used before, or what the policy accepts.
-///
-/// The behaviour of a server is in its script and package. A program that has neither is a server itself, and an
-/// upgrade of the system does not explain a change of it.
-fn accepted_change(
-    pins: &Pins,
-    actual: &ServerFiles,
-    verdict: &PinVerdict,
-    policy: Pinning,
-) -> Option<NewPins> {
-    if verdict.mismatches.is_empty() || !verdict.unhashed.is_empty() {
-        return None;
-    }
-    let is_repinned = |change: &FileChange| policy.effect(change.cause) == FileEffect::Repin;
-    let ground = |mismatch: &PinMismatch| {
-        let by_policy = mismatch.changes.iter().all(is_repinned);
-        mismatch.ground.or(by_policy.then_some(AcceptanceGround::Policy))
-    };
-    let grounds: Vec<AcceptanceGround> = verdict.mismatches.iter().map(ground).collect::<Option<_>>()?;
-    let is_new = grounds.contains(&AcceptanceGround::NewEnvironment);
-    let blocks = policy.effect(ChangeCause::Dependency) == FileEffect::Block;
-    if is_new && (blocks || !policy.auto_trust_first) {
-        return None;
-    }
-    let launcher = actual
-        .launcher
-        .as_ref()
-        .and_then(|launcher| launcher.file.hashed());
-    let package = actual.package.as_ref().and_then(Part::hashed).cloned();
-    let script = actual.script.as_ref().and_then(Part::hashed);
-    let is_by_policy = grounds.contains(&AcceptanceGround::Policy);
-    Some(NewPins {
-        pins: Pins {
-            script: script.filter(|_| is_by_policy).or(pins.script.as_ref()).cloned(),
-            executable: actual.executable.hashed()?.clone(),
-            package: package.map(PackagePin::from),
-            launcher: launcher.or(pins.launcher.as_ref()).cloned(),
-            ..pins.clone()
-        },
-        ground: match (is_new, is_by_policy) {
-            (true, _) => AcceptanceGround::NewEnvironment,
-            (false, true) => AcceptanceGround::Policy,
-            (false, false) => AcceptanceGround::SystemUpgrade,
-        },
-    })
+    action(strictest.unwrap_or_else(|| policy.on_change.into()), mode)
 }
 
 fn file_mismatch(
@@ -597,6 +533,8 @@ pub(super) fn trusting(server: &ServerId) -> String {
     format!("mcpmon pins trust --server {server}")
 }
 
+#[cfg(test)]
+mod place_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

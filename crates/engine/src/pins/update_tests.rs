@@ -13,7 +13,7 @@ use super::*;
 
 /// A Python server of the package `weather`, which needs `mcp`, with a script of the user's own.
 #[derive(Clone, Debug)]
-struct Installed {
+pub(super) struct Installed {
     python: &'static str,
     environment: &'static str,
     packages: Vec<InstalledPackage>,
@@ -22,9 +22,9 @@ struct Installed {
     noted: bool,
 }
 
-const SITE: &str = "lib/python3.11/site-packages";
+pub(super) const SITE: &str = "lib/python3.11/site-packages";
 
-fn installed() -> Installed {
+pub(super) fn installed() -> Installed {
     Installed {
         python: "/usr/bin/python3.11",
         environment: "/venv/lib/python3.11/site-packages",
@@ -40,7 +40,13 @@ fn installed() -> Installed {
 
 impl Installed {
     /// Installs a version of a package in the place of another one; its content follows from the version.
-    fn package(mut self, name: &str, version: &str, role: PackageRole, record: RecordState) -> Self {
+    pub(super) fn package(
+        mut self,
+        name: &str,
+        version: &str,
+        role: PackageRole,
+        record: RecordState,
+    ) -> Self {
         self = self.without(name);
         let places = [
             format!("{SITE}/{name}-{version}.dist-info"),
@@ -61,23 +67,23 @@ impl Installed {
             .file(&format!("{code}/__init__.py"), version)
     }
 
-    fn without(mut self, name: &str) -> Self {
+    pub(super) fn without(mut self, name: &str) -> Self {
         self.packages.retain(|package| package.name != name);
         let prefix = format!("{SITE}/{name}");
         self.files.retain(|path, _| !path.starts_with(&prefix));
         self
     }
 
-    fn file(mut self, path: &str, content: &str) -> Self {
+    pub(super) fn file(mut self, path: &str, content: &str) -> Self {
         self.files.insert(path.to_owned(), content.to_owned());
         self
     }
 
-    fn tree(self, tree: Option<&'static str>) -> Self {
+    pub(super) fn tree(self, tree: Option<&'static str>) -> Self {
         Self { tree, ..self }
     }
 
-    fn manifest(&self) -> Manifest {
+    pub(super) fn manifest(&self) -> Manifest {
         let mut manifest = Manifest::default();
         for (path, content) in &self.files {
             let digest = Digest::of(content.as_bytes());
@@ -98,7 +104,7 @@ impl Installed {
         }
     }
 
-    fn files(&self) -> ServerFiles {
+    pub(super) fn files(&self) -> ServerFiles {
         let file = |path: &str, content: &str| PinnedFile {
             path: PathBuf::from(path),
             digest: Digest::of(content.as_bytes()),
@@ -116,12 +122,12 @@ impl Installed {
         }
     }
 
-    fn pins(&self) -> Pins {
+    pub(super) fn pins(&self) -> Pins {
         Pins::try_from(self.files()).expect("everything is hashed")
     }
 }
 
-fn judge(pinned: &[Installed], now: &Installed, policy: Pinning) -> PinVerdict {
+pub(super) fn judge(pinned: &[Installed], now: &Installed, policy: Pinning) -> PinVerdict {
     let sets: BTreeMap<u32, Pins> = (1..).zip(pinned.iter().map(Installed::pins)).collect();
     compare(AcceptedSets::Sets(&sets), now.files(), policy, Mode::Enforce)
 }
@@ -132,7 +138,7 @@ fn told(pinned: &[Installed], now: &Installed) -> (Action, String) {
     (verdict.action, verdict.causes())
 }
 
-fn dependency(name: &str, version: &str, record: RecordState) -> Installed {
+pub(super) fn dependency(name: &str, version: &str, record: RecordState) -> Installed {
     installed().package(name, version, PackageRole::Dependency, record)
 }
 
@@ -174,7 +180,7 @@ fn a_version_that_was_accepted_with_other_files_is_no_update() {
 }
 
 /// A script of the user's own in a work tree, without an installed package beside it.
-fn own_script(content: &str, tree: Option<&'static str>) -> Installed {
+pub(super) fn own_script(content: &str, tree: Option<&'static str>) -> Installed {
     installed()
         .without("weather")
         .file("server.py", content)
@@ -268,6 +274,29 @@ fn another_interpreter(python: &'static str) -> (Action, bool, String) {
         Mode::Enforce,
     );
     (verdict.action, verdict.store.is_some(), verdict.causes())
+}
+
+#[test_case(Writers::Others => (Action::Block, Some("Python at /usr/bin/python3.11 was replaced".to_owned())); "by a user")]
+#[test_case(Writers::Root => (Action::Audit, Some("Python at /usr/bin/python3.11 was replaced".to_owned())); "by root")]
+fn an_interpreter_that_is_replaced_in_its_place(executable_writers: Writers) -> (Action, Option<String>) {
+    let sets = BTreeMap::from([(1, installed().pins())]);
+    let files = installed().files();
+    let replaced = ServerFiles {
+        executable: Part::Hashed(PinnedFile {
+            path: "/usr/bin/python3.11".into(),
+            digest: Digest::of(b"another"),
+        }),
+        executable_writers,
+        ..files
+    };
+    let verdict = compare(
+        AcceptedSets::Sets(&sets),
+        replaced,
+        Pinning::default(),
+        Mode::Enforce,
+    );
+    let told = verdict.gravest().map(|change| change.text.clone());
+    (verdict.action, told)
 }
 
 #[test]
@@ -414,108 +443,6 @@ fn reasons(now: &Installed, remedy: &str) -> String {
     assert_eq!(verdict.remedy(&server).as_deref(), Some(remedy));
     assert!(verdict.awaits_approval());
     verdict.reason(&server).expect("it is reported")
-}
-
-/// A package can be started by its command and as a module.
-#[test_case("1.30.0", "weather" => (PinState::Pinned, Action::Allow); "as it is pinned")]
-#[test_case("evil", "weather" => (PinState::Mismatch, Action::Block); "changed")]
-#[test_case("evil", "other" => (PinState::Mismatch, Action::Block); "changed, under another id")]
-fn a_package_that_is_started_in_another_way(content: &str, server: &str) -> (PinState, Action) {
-    let key = |server: &str, name: &str| PinKey {
-        server: ServerId::new(server).expect("an id"),
-        name: name.to_owned(),
-        uid: 1000,
-    };
-    let mut book = PinBook::default();
-    book.add(key("weather", "mcp-weather"), installed().pins());
-    let by_module = key(server, "mcp_weather.server");
-    assert_eq!(book.knows(&by_module), server == "weather");
-    let now = installed().file(&format!("{SITE}/mcp/__init__.py"), content);
-    let actual = ServerFiles {
-        script: None,
-        ..now.files()
-    };
-    let verdict = book.compare(
-        &by_module,
-        book.accepted(&by_module),
-        actual,
-        Pinning::default(),
-        Mode::Enforce,
-    );
-    (verdict.state, verdict.action)
-}
-
-/// A client can give a server a new name, and whoever can write a directory can name a package there.
-#[test_case("pypi:weather", &installed() => (PinState::Pinned, String::new()); "the same files")]
-#[test_case("pypi:weather", &installed().package("weather", "1.3.0", PackageRole::Own, Consistent) =>
-    (PinState::Mismatch, "package weather 1.2.0 → 1.3.0".to_owned()); "another version")]
-#[test_case("pypi:weather", &installed().package("weather", "1.2.0", PackageRole::Own, Contradicts).file(&format!("{SITE}/weather/__init__.py"), "evil") =>
-    (PinState::Mismatch, "files of weather 1.2.0 contradict the record of its package manager (changed lib/python3.11/site-packages/weather/__init__.py)".to_owned()); "an imitation")]
-#[test_case("pypi:weather", &dependency("mcp", "1.31.0", Consistent) => (PinState::Pinned, String::new()); "with another dependency")]
-#[test_case("pypi:other", &installed().package("weather", "1.3.0", PackageRole::Own, Consistent) => (PinState::Pinned, String::new()); "another package")]
-#[test_case("program:weather", &installed().package("weather", "1.3.0", PackageRole::Own, Consistent) => (PinState::Pinned, String::new()); "no package of a registry")]
-fn a_package_in_another_place_under_another_id(package: &str, now: &Installed) -> (PinState, String) {
-    let key = |server: &str, package: &str| PinKey {
-        server: ServerId::new(server).expect("an id"),
-        name: package.to_owned(),
-        uid: 1000,
-    };
-    let in_place = |files: ServerFiles, place: &str| ServerFiles {
-        script: None,
-        package: files.package.map(|package| match package {
-            Part::Hashed(package) => Part::Hashed(PinnedPackage::new(
-                PathBuf::from(place),
-                package.manifest().clone(),
-            )),
-            unknown @ Part::Unknown { .. } => unknown,
-        }),
-        ..files
-    };
-    let pinned = Pins::try_from(in_place(installed().files(), "/venv")).expect("everything is hashed");
-    let mut book = PinBook::default();
-    let known = match package {
-        "program:weather" => package,
-        _ => "pypi:weather",
-    };
-    book.add(key("weather", known), pinned);
-    let new = key("new", package);
-    let verdict = book.compare(
-        &new,
-        book.accepted(&new),
-        in_place(now.files(), "/tmp/evil"),
-        Pinning::default(),
-        Mode::Enforce,
-    );
-    (verdict.state, verdict.causes())
-}
-
-#[test]
-fn two_scripts_of_one_directory_are_two_servers() {
-    let key = |name: &str| PinKey {
-        server: ServerId::new("a").expect("an id"),
-        name: name.to_owned(),
-        uid: 1000,
-    };
-    let plain = |content: &str| own_script(content, None);
-    let mut book = PinBook::default();
-    book.add(key("/srv/other.py"), plain("one").pins());
-    let actual = plain("two").files();
-    let actual = ServerFiles {
-        script: Some(Part::Hashed(PinnedFile {
-            path: "/srv/second.py".into(),
-            digest: Digest::of(b"two"),
-        })),
-        ..actual
-    };
-    let second = key("/srv/second.py");
-    let verdict = book.compare(
-        &second,
-        book.accepted(&second),
-        actual,
-        Pinning::default(),
-        Mode::Enforce,
-    );
-    assert_eq!(verdict.state, PinState::Pinned);
 }
 
 /// A package of npm, with the versions of its dependency by place.

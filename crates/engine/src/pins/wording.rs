@@ -17,7 +17,12 @@ fn is_explained(change: &FileChange) -> bool {
         | ChangeCause::Runtime
         | ChangeCause::Dependency
         | ChangeCause::OwnSource => true,
-        ChangeCause::Unknown => change.text.ends_with(" was edited") || change.text.contains('→'),
+        ChangeCause::Unknown => {
+            let is_told = [" was edited", " was replaced"]
+                .iter()
+                .any(|end| change.text.ends_with(end));
+            is_told || change.text.contains('→')
+        }
         ChangeCause::Launcher => false,
     }
 }
@@ -66,7 +71,7 @@ impl PinVerdict {
     }
 
     /// Returns the change that a person should know about first.
-    fn gravest(&self) -> Option<&FileChange> {
+    pub(super) fn gravest(&self) -> Option<&FileChange> {
         let changes = self.mismatches.iter().flat_map(|mismatch| &mismatch.changes);
         changes.min_by_key(|change| change.cause)
     }
