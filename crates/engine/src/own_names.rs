@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mcpmon_detect::launch::{CodePlace, LaunchRules};
-use mcpmon_model::{NameGlob, Package, PackageKind, PinKey, ServerId};
+use mcpmon_model::{Digest, NameGlob, Package, PackageKind, PinKey, ServerId};
 use mcpmon_policy::{
     Policy, ServerNames, Transport,
     rules::{SpellingGlob, Spellings},
@@ -11,6 +11,8 @@ use mcpmon_policy::{
 
 /// Name of a server whose command has no usable name.
 const NAMELESS: &str = "server";
+/// Hexadecimal digits in an id that distinguish a server from a declared one.
+const DISTINCTION: usize = 8;
 /// File names that many servers have: the name of the directory is used instead.
 const COMMON: [&str; 8] = [
     "__main__", "app", "cli", "index", "main", "mcp", "server", "start",
@@ -37,7 +39,8 @@ impl OwnNames {
         };
         let derived = tied_to(policy, &package, Some(&identity.server)).cloned();
         Self {
-            derived: derived.unwrap_or_else(|| id_of_package(&package)),
+            derived: derived
+                .unwrap_or_else(|| undeclared_id(policy, id_of_package(&package), Some(&package))),
             package: Some(package),
         }
     }
@@ -81,23 +84,80 @@ pub(super) fn tied_to<'p>(
     let mut tied = policy
         .servers
         .iter()
-        .filter_map(|server| match &server.transport {
-            Transport::Stdio { command, args } => {
-                let argv: Vec<&str> = std::iter::once(command).chain(args).map(String::as_str).collect();
-                let is_script = || match LaunchRules::code_place(&argv) {
-                    // Whether a program is a script, its file tells.
-                    Some(CodePlace::Program(path) | CodePlace::Script(path)) => {
-                        package.kind() == PackageKind::Script && path == package.name()
-                    }
-                    Some(CodePlace::Module(_)) | None => false,
-                };
-                let is_same = LaunchRules::package(&argv, &[]).is_some_and(|declared| declared == *package);
-                (is_same || is_script()).then_some(&server.id)
-            }
-            Transport::Remote { .. } => None,
-        });
+        .filter(|server| relation(&server.transport, package) == Relation::Same)
+        .map(|server| &server.id);
     let own = tied.clone().find(|id| Some(*id) == given);
     own.or_else(|| tied.next())
+}
+
+/// Returns the id of a server that is not declared: `id`, unless that is the id of declarations of other packages.
+pub fn undeclared_id(policy: &Policy, id: ServerId, package: Option<&Package>) -> ServerId {
+    let Some(package) = package else { return id };
+    let mut declared = policy
+        .servers
+        .iter()
+        .filter(|server| server.id.is_spelling_of(&id))
+        .peekable();
+    let is_free = declared.peek().is_none()
+        || declared.any(|server| relation(&server.transport, package) != Relation::Other);
+    if is_free {
+        return id;
+    }
+    let digest = Digest::of(package.as_str().as_bytes()).short(DISTINCTION);
+    ServerId::new(package.as_str())
+        .or_else(|_| ServerId::new(format!("{id}-{digest}")))
+        .unwrap_or(id)
+}
+
+/// The relation of a declared server to a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    /// The declaration is of this package.
+    Same,
+    /// It is of another one.
+    Other,
+    /// It does not say.
+    Unknown,
+}
+
+fn relation(transport: &Transport, package: &Package) -> Relation {
+    let Transport::Stdio { command, args } = transport else {
+        return Relation::Unknown; // a program can connect to it
+    };
+    let argv: Vec<&str> = std::iter::once(command).chain(args).map(String::as_str).collect();
+    let declared = LaunchRules::package(&argv, &[]);
+    if declared.as_ref() == Some(package) {
+        return Relation::Same;
+    }
+    let place = LaunchRules::code_place(&argv);
+    let is_script = package.kind() == PackageKind::Script;
+    match place {
+        // Whether a program is a script, its file tells.
+        Some(CodePlace::Program(path) | CodePlace::Script(path))
+            if is_script && is_at(package.name(), &path) =>
+        {
+            Relation::Same
+        }
+        // The directory in which a module is searched for is not known here.
+        Some(CodePlace::Module(_)) => Relation::Unknown,
+        Some(CodePlace::Program(_) | CodePlace::Script(_)) | None => {
+            match declared.map(|declared| declared.kind()) {
+                // An installer's record can say that a command belongs to a package.
+                Some(PackageKind::Program) if !is_script => Relation::Unknown,
+                Some(_) => Relation::Other,
+                None => Relation::Unknown,
+            }
+        }
+    }
+}
+
+/// Returns whether a declared path can be that of a script: the working directory of a relative one is not known.
+fn is_at(script: &str, declared: &str) -> bool {
+    let relative = Path::new(declared.strip_prefix("./").unwrap_or(declared));
+    match relative.is_absolute() {
+        true => script == declared,
+        false => Path::new(script).ends_with(relative),
+    }
 }
 
 /// Returns the id that follows from a package.
@@ -177,6 +237,32 @@ mod tests {
     fn ids(package: &str) -> String {
         let policy = Policy {
             servers: vec![declared("forecast", "npx -y @me/weather@1 --x")],
+            ..Policy::default()
+        };
+        let identity = PinKey {
+            server: ServerId::new("given").expect("an id"),
+            name: package.to_owned(),
+            uid: 7,
+        };
+        OwnNames::of(&policy, &identity).derived.to_string()
+    }
+
+    #[test_case("npx -y @me/weather", "npm:@me/weather" => "weather"; "its package")]
+    #[test_case("npx -y @me/weather", "script:/tmp/weather.py" => "script:/tmp/weather.py"; "a script of that name")]
+    #[test_case("npx -y @me/weather", "npm:@evil/weather" => "npm:@evil/weather"; "a package of another scope")]
+    #[test_case("npx -y @me/weather", "script:/tmp/my notes/weather.py" => "weather-707ab69c"; "a path that is no id")]
+    #[test_case("python3 /srv/weather.py", "script:/srv/weather.py" => "weather"; "its script")]
+    #[test_case("python3 /srv/weather.py", "script:/tmp/weather.py" => "script:/tmp/weather.py"; "another script")]
+    #[test_case("python3 ./weather.py", "script:/srv/weather.py" => "weather"; "a script by a relative path")]
+    #[test_case("/srv/weather", "script:/srv/weather" => "weather"; "an executable script")]
+    #[test_case("/srv/weather", "script:/tmp/weather" => "script:/tmp/weather"; "another executable script")]
+    #[test_case("weather", "program:weather" => "weather"; "its program")]
+    #[test_case("weather", "pypi:weather" => "weather"; "a command that a package installed")]
+    #[test_case("weather", "script:/tmp/weather.py" => "script:/tmp/weather.py"; "a script with the name of a program")]
+    #[test_case("python3 -m weather", "pypi:weather" => "weather"; "a module")]
+    fn a_declared_name_belongs_to_its_package(line: &str, package: &str) -> String {
+        let policy = Policy {
+            servers: vec![declared("weather", line)],
             ..Policy::default()
         };
         let identity = PinKey {

@@ -49,10 +49,12 @@ pub fn recognise_linked(
     Some(match detected {
         Some(launch) => Launch {
             server: id.clone(),
+            is_declared: true,
             ..launch
         },
         None => Launch {
             server: id.clone(),
+            is_declared: true,
             stage: LaunchRules::stage_of_named(argv),
             pattern: format!("mcp.servers[{id}]"),
             name: name_of(command, args),
@@ -80,6 +82,7 @@ fn is_test_binary(path: &str) -> bool {
 pub(super) fn started_by_wrapper(server: &PinKey, argv: &[String]) -> Launch {
     Launch {
         server: server.server.clone(),
+        is_declared: false,
         stage: LaunchRules::stage_of_named(argv),
         pattern: "wrapped".to_owned(),
         name: server.name.clone(),

@@ -51,6 +51,8 @@ pub struct Launch {
     pub name: String,
     /// The package of what runs, as far as the words of the command tell.
     pub package: Option<Package>,
+    /// True if the command is that of a declaration, which names the server.
+    pub is_declared: bool,
 }
 
 /// The stage of a process in a chain of launches.

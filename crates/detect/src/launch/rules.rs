@@ -146,6 +146,7 @@ impl LaunchRules {
             pattern: found.pattern,
             name: found.name,
             package: Self::package(argv, linked),
+            is_declared: false,
         })
     }
 

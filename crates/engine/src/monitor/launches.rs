@@ -10,7 +10,7 @@ use crate::{
     effect::{FileWatch, Judgement, KernelEffect},
     instances::{Instance, MAX_INSTANCES, Phase, SecondLook, ServingProcess},
     loaders,
-    own_names::tied_to,
+    own_names::{tied_to, undeclared_id},
     recognise::{recognise_linked, started_by_wrapper},
     tell,
 };
@@ -43,29 +43,33 @@ impl Monitor {
         // The wrapper has the whole command; this process may be a shim of an interpreter. Files are more exact than arguments.
         let claimed = exec.wrapped_as.as_ref().and_then(PinKey::package);
         let by_files = exec.package.clone().filter(|_| !is_by_chain);
-        let package = claimed.or(by_files).or(launch.package);
+        let proved = claimed.or(by_files);
         let given = exec.wrapped_as.as_ref().map(|key| &key.server);
         let given = given.or(exec.wrapper_id.as_ref());
-        let server = self.tied(launch.server, package.as_ref(), given);
+        let server = match launch.is_declared {
+            true => launch.server,
+            false => self.tied(launch.server, proved.as_ref(), launch.package.as_ref(), given),
+        };
         Some(Launch {
             server,
-            package,
+            package: proved.or(launch.package),
             ..launch
         })
     }
 
-    /// Returns the id of the declaration of a package, if `derived` is not that of a declaration itself.
+    /// Returns the id of a server that was not recognised by the words of its declaration: that of the declaration of its
+    /// package, else `derived`. The package is `proved` by files, or else what the words tell, which can be wrong.
     pub(super) fn tied(
         &self,
         derived: ServerId,
-        package: Option<&Package>,
+        proved: Option<&Package>,
+        told: Option<&Package>,
         given: Option<&ServerId>,
     ) -> ServerId {
-        if self.policy.servers.iter().any(|server| server.id == derived) {
-            return derived;
-        }
+        let package = proved.or(told);
         let tied = package.and_then(|package| tied_to(&self.policy, package, given));
-        tied.cloned().unwrap_or(derived)
+        tied.cloned()
+            .unwrap_or_else(|| undeclared_id(&self.policy, derived, proved))
     }
 
     /// Returns the id of the server that an exec starts: the one that its wrapper was given, else `derived`.
@@ -104,6 +108,7 @@ impl Monitor {
             pattern,
             name,
             package,
+            is_declared: _,
         } = launch;
         let inside = self.inside(outer);
         let derived = server;

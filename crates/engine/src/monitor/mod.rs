@@ -172,7 +172,13 @@ impl Monitor {
         let Some(launch) = self.recognise(&instance.argv, &instance.linked) else {
             return false;
         };
-        let derived = self.tied(launch.server, instance.package.as_ref(), Some(&instance.server));
+        let derived = match launch.is_declared {
+            true => launch.server,
+            false => {
+                let package = instance.package.as_ref();
+                self.tied(launch.server, package, None, Some(&instance.server))
+            }
+        };
         let Some(instance) = self.instances.get_mut(number) else {
             return false;
         };

@@ -1,7 +1,7 @@
 //! Identity of the wrapped server, which owns its pins.
 
 use mcpmon_detect::launch::{LaunchRules, Stage};
-use mcpmon_engine::{id, launch_rules, pin_name, plain_id, recognise_linked, script_name};
+use mcpmon_engine::{id, launch_rules, pin_name, plain_id, recognise_linked, script_name, undeclared_id};
 use mcpmon_model::{Package, PinKey, ServerId};
 use mcpmon_policy::Policy;
 
@@ -17,17 +17,21 @@ pub(super) fn of(
     argv: &[String],
     files: &CommandFiles,
 ) -> PinKey {
-    let (server, name, named) = match recognise_linked(policy, rules, argv, &files.linked) {
-        Some(launch) => (launch.server, launch.name, launch.package),
+    let (server, is_declared, name, named) = match recognise_linked(policy, rules, argv, &files.linked) {
+        Some(launch) => (launch.server, launch.is_declared, launch.name, launch.package),
         None => {
             let package = LaunchRules::package(argv, &files.linked);
             let (server, name) = unknown(argv, package.as_ref());
-            (server, name, package)
+            (server, false, name, package)
         }
     };
     let package = files.package.clone().or(named);
+    let own = || match is_declared {
+        true => server,
+        false => undeclared_id(policy, server, package.as_ref()),
+    };
     PinKey {
-        server: given.cloned().unwrap_or(server),
+        server: given.cloned().unwrap_or_else(own),
         name: pin_name(package.as_ref(), &name),
         uid: nix::unistd::getuid().as_raw(),
     }

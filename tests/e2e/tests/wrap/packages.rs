@@ -113,6 +113,25 @@ fn a_declaration_ties_the_name_of_its_client_to_its_program() -> Result<()> {
     Ok(())
 }
 
+/// The id of a script is its file's name, which anybody can give to a file.
+#[test_case("server_policy: allowlist, allowed_servers: [{id: \"{name}\"}]"; "an allowlist")]
+#[test_case("fail_closed: true"; "declared servers only")]
+#[test_case("tool_policy: allowlist, allowed_tools: [{server: \"{name}\", tool: forecast}]"; "a list of tools")]
+fn a_script_with_the_name_of_a_declared_server_is_not_that_server(rule: &str) -> Result<()> {
+    let policy = format!(
+        "version: 1\nmcp: {{servers: [{{id: \"{{name}}\", type: stdio, command: npx, args: [-y, \"@me/other\"]}}], {rule}}}\n"
+    );
+    let (home, server, package) = served(&policy)?;
+    let words = server.words();
+    let [_, call] = answers(&home, &[&words[0], &words[1]])?;
+    assert!(call.contains("[mcpmon]"), "{call}");
+    assert!(
+        call.contains(&package) || rule.starts_with("tool_policy"),
+        "{call}"
+    );
+    Ok(())
+}
+
 #[test]
 fn events_and_listings_have_the_package_and_are_filtered_by_it() -> Result<()> {
     let (home, server, package) = served("version: 1\n")?;
