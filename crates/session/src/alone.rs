@@ -7,7 +7,7 @@ use mcpmon_engine::pins::PinBook;
 use mcpmon_model::{Denial, Event, EventKind, Layer, Severity, Timestamp};
 use mcpmon_policy::{Fault, FaultResponse, Mode, respond};
 use mcpmon_store::{
-    Access, Destination, OpenError, Recorder, RecorderSettings, SessionMember, Store, StoreError,
+    Access, Destination, OpenError, QueryError, Recorder, RecorderSettings, SessionMember, Store, StoreError,
     StoreLocation, StoreReader,
 };
 use nix::{
@@ -24,7 +24,7 @@ use super::{
     own::mistakes,
     own_settings, pins, process,
     reading::ResultReader,
-    shared::{self, SharedError, SharedSnapshot, SharedState},
+    shared::{self, SharedSnapshot, SharedState},
 };
 
 /// The place of the store of a user without a home: no file can be made there.
@@ -75,7 +75,9 @@ impl Session {
         let opened = place.and_then(|()| {
             let mut store =
                 Store::open_at(&settings.location, Access::default()).map_err(|error| chain(&error))?;
-            let rows = store.pins_of(&member.identity).map_err(|error| chain(&error))?;
+            let rows = store
+                .read(|reader| reader.pins_of(&member.identity))
+                .map_err(|error| chain(&error))?;
             Ok((store, rows))
         });
         let (pins, shared, entrance) = match opened {
@@ -128,7 +130,8 @@ impl Session {
             Ok(members) => (members, None),
             Err(error) => (Vec::new(), Some(error)),
         };
-        let read = shared::told_by(&mut store, &self.host.member, members, process::lives);
+        let own = &self.host.member;
+        let read = store.read(|reader| shared::read_state(reader, own, members, process::lives));
         let (snapshot, failed) = match read {
             Ok(snapshot) => (snapshot, failed),
             Err(error) => match respond(Fault::Pins, self.policy().mode) {
@@ -354,11 +357,11 @@ impl ReadStore {
         }
     }
 
-    fn read(reader: &StoreReader, member: &SessionMember) -> Result<(PinBook, SharedSnapshot), SharedError> {
+    fn read(reader: &StoreReader, member: &SessionMember) -> Result<(PinBook, SharedSnapshot), QueryError> {
         let rows = reader.pins()?.into_iter();
         let own = &member.identity;
         let own = rows.filter(|pin| (&pin.key.name, pin.key.uid) == (&own.name, own.uid));
-        let snapshot = shared::look_into(reader, member, process::lives)?;
+        let snapshot = shared::read_state(reader, member, reader.members(&member.session)?, process::lives)?;
         Ok((pins::from_rows(own.collect()), snapshot))
     }
 }

@@ -6,7 +6,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use mcpmon_config::LoadedConfiguration;
 use mcpmon_detect::protected_paths::Places;
 use mcpmon_model::{Conversation, Event, Recent, SharedCall, SharedCallAnswer, Timestamp};
-use mcpmon_store::{Access, Destination, Recorder, RecorderSettings, SessionMember, Store, StoreError};
+use mcpmon_store::{
+    Access, Destination, Recorder, RecorderSettings, SessionMember, Store, StoreError, StoreReader,
+};
 
 use super::{
     JOIN_GRACE, JudgeError, Options, Parts, Session, files, launch, lone_session, process,
@@ -129,7 +131,9 @@ impl Session {
                 let shared = SharedState::store(path, member.clone(), process::lives);
                 let members = store.join(now, &member)?;
                 let generation = shared.generation();
-                let snapshot = shared::told_by(&mut store, &member, members, process::lives)?;
+                let read =
+                    |reader: &StoreReader| shared::read_state(reader, &member, members, process::lives);
+                let snapshot = store.read(read)?;
                 (shared, generation, snapshot)
             }
         };

@@ -13,7 +13,7 @@ use mcpmon_model::{
     SharedCall, SharedCallAnswer, Timestamp,
 };
 use mcpmon_policy::Policy;
-use mcpmon_store::{Generation, OpenError, QueryError, SessionMember, Store, StoreError, StoreReader};
+use mcpmon_store::{Generation, OpenError, QueryError, SessionMember, StoreError, StoreReader};
 
 use super::{
     calls::StoredCalls,
@@ -274,19 +274,20 @@ impl SharedState {
                 if generation.is_none() {
                     *generation = Generation::open(&Generation::path(path)).ok();
                 }
-                look_into(reader, member, *lives)
+                let members = reader.members(&member.session)?;
+                Ok(read_state(reader, member, members, *lives)?)
             }
         }
     }
 }
 
-/// Reads the state of a session from a store.
-pub(super) fn look_into(
+/// Reads the state of the conversation `own`, in a session of `members`. `lives` returns whether a process is alive.
+pub(super) fn read_state(
     reader: &StoreReader,
     own: &SessionMember,
+    members: Vec<SessionMember>,
     lives: fn(ProcessId) -> bool,
-) -> Result<SharedSnapshot, SharedError> {
-    let members = reader.members(&own.session)?;
+) -> Result<SharedSnapshot, QueryError> {
     let twins = has_twins(&members, own, lives);
     let others = others(members, own, lives);
     let mut of_others = Vec::new();
@@ -305,34 +306,6 @@ pub(super) fn look_into(
         pinned: reader.pinned_servers(own.identity.uid)?,
         kills: reader.kills()?,
         answers: reader.answered_calls(&own.identity, &own.session)?,
-    })
-}
-
-/// Reads the state of a session from a store that is open for writing.
-pub(super) fn told_by(
-    store: &mut Store,
-    own: &SessionMember,
-    members: Vec<SessionMember>,
-    lives: fn(ProcessId) -> bool,
-) -> Result<SharedSnapshot, StoreError> {
-    let twins = has_twins(&members, own, lives);
-    let others = others(members, own, lives);
-    let mut of_others = Vec::new();
-    for other in &others {
-        of_others.extend(tools(store.definitions_of(&other.identity)?));
-    }
-    Ok(SharedSnapshot {
-        changes: None,
-        policy: None,
-        definitions: store.definitions_of(&own.identity)?,
-        refused: store.refused(&own.identity)?,
-        forgotten: store.forgotten(&own.identity)?,
-        of_others,
-        others: ids(&others),
-        twins,
-        pinned: store.pinned_servers(own.identity.uid)?,
-        kills: store.kills()?,
-        answers: store.answered_calls(&own.identity, &own.session)?,
     })
 }
 

@@ -237,21 +237,24 @@ mod tests {
     }
 
     fn ids(store: &mut Store, now: Timestamp) -> Vec<String> {
-        let waiting = store.held_calls(now).expect("read");
+        let waiting = store.read(|reader| reader.held_calls(now)).expect("read");
         waiting.into_iter().map(|(_, call)| call.id).collect()
     }
 
     fn answers(store: &mut Store) -> Vec<AnsweredCall> {
         let identity = sample::identity("files");
         store
-            .answered_calls(&identity, &SessionId::new("s1"))
+            .read(|reader| reader.answered_calls(&identity, &SessionId::new("s1")))
             .expect("read")
     }
 
     #[test]
     fn a_call_waits_until_it_is_answered_or_late() {
         let (_directory, mut store) = filled(&[("abc1", "pay"), ("abd2", "show")]);
-        assert_eq!(store.held_calls(NOW).expect("read")[0].1, held("abc1", "pay"));
+        assert_eq!(
+            store.read(|reader| reader.held_calls(NOW)).expect("read")[0].1,
+            held("abc1", "pay")
+        );
         assert_eq!(ids(&mut store, Timestamp(1_000)), Vec::<String>::new());
         let before = store.changes();
         let answered = store

@@ -66,7 +66,7 @@ mod tests {
     use mcpmon_model::{Digest, ManifestEntry};
 
     use super::*;
-    use crate::{Access, Store};
+    use crate::{Access, Store, StoreReader};
 
     fn pin(path: &str, content: &[u8]) -> SkillPin {
         let mut manifest = Manifest::default();
@@ -92,9 +92,12 @@ mod tests {
         assert!(store.pin_skill(&pin("/b", b"x")).unwrap());
         assert!(store.pin_skill(&pin("/a", b"x")).unwrap());
         assert!(store.pin_skill(&pin("/b", b"y")).unwrap());
-        assert_eq!(store.skill_pins().unwrap(), [pin("/a", b"x"), pin("/b", b"y")]);
+        assert_eq!(
+            store.read(StoreReader::skill_pins).unwrap(),
+            [pin("/a", b"x"), pin("/b", b"y")]
+        );
         let damaged = "UPDATE skill_pins SET manifest = 'x' WHERE path = CAST('/a' AS BLOB)";
-        store.connection.execute(damaged, []).unwrap();
-        store.skill_pins().unwrap_err();
+        store.reader.connection.execute(damaged, []).unwrap();
+        store.read(StoreReader::skill_pins).unwrap_err();
     }
 }

@@ -98,7 +98,7 @@ pub fn decide(
         item: subject.name.clone(),
         uid: by.own,
     };
-    let mut records = store.definitions(&selection)?;
+    let mut records = store.read(|reader| reader.definitions(&selection))?;
     // `SERVER:` means the instructions. A tool with an empty name is accepted with its whole server only.
     if subject.name.as_deref() == Some("") {
         records.retain(|record| record.key.kind == DefinitionKind::Instructions);
@@ -138,7 +138,7 @@ pub fn decide(
 /// Checks that root denied none of these definitions.
 fn check_denials(store: &mut Store, records: &[DefinitionRecord]) -> Result<(), DecideError> {
     for record in records {
-        let denied = store.refused(&record.key.identity)?;
+        let denied = store.read(|reader| reader.refused(&record.key.identity))?;
         let by_root = |(key, author): &(DefinitionKey, String)| *key == record.key && is_by_root(author);
         if denied.iter().any(by_root) {
             return Err(DecideError::DeniedByRoot {
@@ -243,7 +243,9 @@ mod tests {
         );
         let both = vec!["files:read_file".to_owned(), "files:write_file".to_owned()];
         assert_eq!(said(&mut store, None, &approve), Ok(both));
-        let all = store.definitions(&Selection::default()).expect("definitions");
+        let all = store
+            .read(|reader| reader.definitions(&Selection::default()))
+            .expect("definitions");
         assert!(
             all.iter()
                 .all(|record| !record.hidden && record.approved_by.as_deref() == Some(pins::APPROVED))
@@ -270,7 +272,9 @@ mod tests {
             said(&mut store, Some(""), &approve),
             Ok(vec!["files:".to_owned()])
         );
-        let all = store.definitions(&Selection::default()).expect("definitions");
+        let all = store
+            .read(|reader| reader.definitions(&Selection::default()))
+            .expect("definitions");
         let approved = all.iter().filter(|record| record.approved_by.is_some());
         let kinds: Vec<DefinitionKind> = approved.map(|record| record.key.kind).collect();
         assert_eq!(kinds, [DefinitionKind::Instructions]);
@@ -324,11 +328,13 @@ mod tests {
             }
         );
         assert_eq!(events[0].rule.as_deref(), Some("approval"));
-        let identity = store.definitions(&Selection::default()).expect("definitions")[0]
+        let identity = store
+            .read(|reader| reader.definitions(&Selection::default()))
+            .expect("definitions")[0]
             .key
             .identity
             .clone();
-        let refused = store.refused(&identity).expect("read");
+        let refused = store.read(|reader| reader.refused(&identity)).expect("read");
         assert_eq!(refused[0].1, "ann at 1970-01-01T00:00:00Z");
     }
 
@@ -336,7 +342,12 @@ mod tests {
     fn what_is_forgotten_is_gone() {
         let (_directory, mut store) = filled();
         said(&mut store, None, &ApprovalDecision::Forget).expect("done");
-        assert_eq!(store.definitions(&Selection::default()).expect("definitions"), []);
+        assert_eq!(
+            store
+                .read(|reader| reader.definitions(&Selection::default()))
+                .expect("definitions"),
+            []
+        );
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub fn carry_out(store: &mut Store, now: Timestamp, word: &KillOrder) -> Result<
         }
         false => {
             if let Some(session) = scope
-                && !store.knows_session(session)?
+                && !store.read(|reader| reader.knows_session(session))?
             {
                 return Err(KillError::Unknown(name));
             }
@@ -94,7 +94,7 @@ pub fn carry_out(store: &mut Store, now: Timestamp, word: &KillOrder) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_store::sample;
+    use mcpmon_store::{StoreReader, sample};
 
     use super::*;
 
@@ -133,10 +133,10 @@ mod tests {
         };
         assert_eq!(event.kind, kind);
         carry_out(&mut store, Timestamp(8), &word(None, false)).expect("the host too");
-        let kills = store.kills().expect("kept");
+        let kills = store.read(StoreReader::kills).expect("kept");
         assert!(kills.host.is_some() && kills.of(Some(&SessionId::new("s-1"))).is_some());
         carry_out(&mut store, Timestamp(9), &word(None, true)).expect("lifted");
-        let kills = store.kills().expect("kept");
+        let kills = store.read(StoreReader::kills).expect("kept");
         assert!(kills.host.is_none() && kills.sessions.len() == 1);
     }
 

@@ -416,7 +416,11 @@ fn a_session_without_a_root_can_be_stopped() {
         by: "ann".to_owned(),
         at: NOW,
     };
-    assert!(home.store().knows_session(&session).expect("asked"));
+    assert!(
+        home.store()
+            .read(|reader| reader.knows_session(&session))
+            .expect("asked")
+    );
     home.store().kill(Some(&session), &kill).expect("stopped");
     let verdict = use_tool(&mut files, later(1), "read_file", "{}");
     assert_eq!(rule(&verdict), Some("kill_switch"));

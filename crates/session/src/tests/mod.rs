@@ -142,7 +142,7 @@ fn what_is_listed_and_called_is_recorded_with_its_session_and_secrets_masked() {
     assert_eq!(called.data["input"], r#"{"path":"/a","password":"***"}"#);
     let definitions = home
         .store()
-        .definitions_of(&identity("files"))
+        .read(|reader| reader.definitions_of(&identity("files")))
         .expect("definitions");
     assert!(
         definitions
@@ -176,7 +176,9 @@ fn a_change_is_blocked_in_the_next_process_until_it_is_approved_there_and_then()
         "the running judge hears of it"
     );
     second.close(NOW);
-    let record = &store.definitions_of(&key.identity).expect("definitions")[0];
+    let record = &store
+        .read(|reader| reader.definitions_of(&key.identity))
+        .expect("definitions")[0];
     assert_eq!(
         record.approved_by.as_deref(),
         Some("ann"),

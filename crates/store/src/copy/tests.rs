@@ -28,7 +28,7 @@ fn session(name: &str) -> SessionId {
 }
 
 fn stopped(store: &mut Store) -> Vec<String> {
-    let kills = store.kills().unwrap();
+    let kills = store.read(StoreReader::kills).unwrap();
     kills
         .sessions
         .keys()
@@ -43,7 +43,10 @@ fn what_is_decided_by_goes_over_and_events_come_back_once() {
     sample::fill(&mut store, [sample::started("a", 2)]);
     assert!(store.kill(Some(&session("s1")), &kill()).unwrap());
     other.adopt_decisions(store.path()).unwrap();
-    assert_eq!(other.kills().unwrap(), store.kills().unwrap());
+    assert_eq!(
+        other.read(StoreReader::kills).unwrap(),
+        store.read(StoreReader::kills).unwrap()
+    );
     other
         .record(vec![sample::started("a", 3), sample::started("a", 4)])
         .unwrap();

@@ -9,17 +9,16 @@ use std::{
 };
 
 use mcpmon_model::{
-    AnsweredCall, CallAnswer, DefinitionKey, DefinitionRecord, Event, EventKind, HeldCall, Kill, Kills,
-    Layer, PinKey, ProcessId, Recent, ServerId, SessionId, Severity, Timestamp,
+    CallAnswer, DefinitionKey, Event, EventKind, Kill, Layer, Recent, ServerId, SessionId, Severity,
+    Timestamp,
 };
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 pub use self::error::StoreError;
 use super::{
-    Access, Answering, ApprovalOutcome, BinaryPin, Generation, Selection, SessionMember, SkillPin,
-    StoreEntry, StoreLocation, StoredEvent, bodies,
+    Access, Answering, ApprovalOutcome, Generation, QueryError, Selection, SessionMember, SkillPin,
+    StoreEntry, StoreLocation, StoreReader, StoredEvent, bodies,
     definitions::{self, Put},
-    forgotten,
     generation::GenerationCounters,
     held_calls, kills, locks, pins, recent, row,
     schema::{self, SchemaError},
@@ -38,8 +37,7 @@ const LOG_SIZE_LIMIT: i64 = 16 << 20;
 /// A store opened for writing. [`Recorder`](super::Recorder) gives one to its writer thread.
 #[derive(Debug)]
 pub struct Store {
-    pub(super) connection: Connection,
-    path: PathBuf,
+    pub(super) reader: StoreReader,
     location: StoreLocation,
     /// The path of the location when the store was opened.
     place: PathBuf,
@@ -74,16 +72,34 @@ impl Store {
         let has_moved = location.generation() != Generation::path(&place);
         let before = has_moved.then(|| location.generation());
         Ok(Self {
-            connection,
             generation: GenerationCounters::open(&path, before, access)?,
             file: file_at(&path),
-            path,
+            reader: StoreReader::over(connection, path),
             location: location.clone(),
             place,
             access,
             is_awaited: false,
             spared: 0,
         })
+    }
+
+    /// Runs the queries of `work`. If the store was moved, or its file was replaced, they read the current file.
+    ///
+    /// # Errors
+    /// Returns the error of `work`, or an error if the current file cannot be opened.
+    pub fn read<T>(
+        &mut self,
+        work: impl FnOnce(&StoreReader) -> Result<T, QueryError>,
+    ) -> Result<T, StoreError> {
+        let location = self.location.clone();
+        loop {
+            self.follow_file()?;
+            // The location cannot change meanwhile.
+            let place = location.hold();
+            if place.path == self.place {
+                return Ok(work(&self.reader)?);
+            }
+        }
     }
 
     /// Writes `events` in one transaction, with the summaries of their servers.
@@ -101,7 +117,7 @@ impl Store {
     /// Frees the cached pages.
     pub(super) fn shrink(&self) {
         // If that fails, the pages remain valid.
-        let _kept = self.connection.execute_batch("PRAGMA shrink_memory");
+        let _kept = self.reader.connection.execute_batch("PRAGMA shrink_memory");
     }
 
     /// Applies `entries` in one transaction, in their order.
@@ -205,49 +221,20 @@ impl Store {
     fn await_briefly(&mut self) -> Result<(), StoreError> {
         self.is_awaited = true;
         let mut prepare = || {
-            self.connection.busy_handler(Some(locks::look_again_meanwhile))?;
+            self.reader
+                .connection
+                .busy_handler(Some(locks::look_again_meanwhile))?;
             // The log is written back at the commits of those that nobody waits for, such as a recorder: each call has an
             // event. It is not written back whenever they rest, because SQLite syncs a log that begins anew, and the next
             // call would wait for the disk: milliseconds in place of microseconds.
-            self.connection
+            self.reader
+                .connection
                 .pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
         };
         prepare().map_err(|source| StoreError::Sqlite {
-            path: self.path.clone(),
+            path: self.reader.path.clone(),
             source,
         })
-    }
-
-    /// Returns the definitions of one server, package and user, by kind and name.
-    ///
-    /// # Errors
-    /// Returns an error if SQLite fails, or one of them cannot be read.
-    pub fn definitions_of(&mut self, identity: &PinKey) -> Result<Vec<DefinitionRecord>, StoreError> {
-        self.write_outside(|connection| definitions::of(connection, identity))
-    }
-
-    /// Returns the ids of the servers of one user that have pins.
-    ///
-    /// # Errors
-    /// Returns an error if SQLite fails.
-    pub fn pinned_servers(&mut self, uid: u32) -> Result<Vec<ServerId>, StoreError> {
-        self.write_outside(|connection| definitions::pinned_servers(connection, uid))
-    }
-
-    /// Returns the pins of one server's files, by set and part.
-    ///
-    /// # Errors
-    /// Returns an error if SQLite fails, or one of them cannot be read.
-    pub fn pins_of(&mut self, key: &PinKey) -> Result<Vec<BinaryPin>, StoreError> {
-        self.write_outside(|connection| pins::of(connection, key))
-    }
-
-    /// Returns the pins of skills, by path.
-    ///
-    /// # Errors
-    /// Returns an error if SQLite fails, or one of them cannot be read.
-    pub fn skill_pins(&mut self) -> Result<Vec<SkillPin>, StoreError> {
-        self.write_outside(skills::load)
     }
 
     /// Pins a skill in its current version. Returns `false` if too many are pinned already.
@@ -284,39 +271,6 @@ impl Store {
         Ok(refused)
     }
 
-    /// Returns the definitions of one server, package and user that a person refused: the person and the time, in words.
-    ///
-    /// # Errors
-    /// Returns an error if SQLite fails.
-    pub fn refused(&mut self, identity: &PinKey) -> Result<Vec<(DefinitionKey, String)>, StoreError> {
-        self.write_outside(|connection| definitions::refused(connection, identity))
-    }
-
-    /// Returns the forget orders for definitions of one server and user: the name, `None` for all names, and
-    /// the time.
-    ///
-    /// # Errors
-    /// Returns an error if SQLite fails.
-    pub fn forgotten(&mut self, identity: &PinKey) -> Result<Vec<(Option<String>, Timestamp)>, StoreError> {
-        self.write_outside(|connection| forgotten::of(connection, identity))
-    }
-
-    /// Returns whether a session is remembered.
-    ///
-    /// # Errors
-    /// Returns an error if SQLite fails.
-    pub fn knows_session(&mut self, session: &SessionId) -> Result<bool, StoreError> {
-        self.write_outside(|connection| sessions::is_known(connection, session))
-    }
-
-    /// Returns the kill switches in force.
-    ///
-    /// # Errors
-    /// Returns an error if SQLite fails.
-    pub fn kills(&mut self) -> Result<Kills, StoreError> {
-        self.write_outside(kills::load)
-    }
-
     /// Stops a session, or the host if `scope` is `None`. Returns `false` if too many sessions are stopped already.
     ///
     /// # Errors
@@ -337,15 +291,6 @@ impl Store {
         Ok(lifted)
     }
 
-    /// Returns the calls that wait for a person at `now`, with the processes that hold them, oldest first. Some of these
-    /// processes may have been killed.
-    ///
-    /// # Errors
-    /// Returns an error if SQLite fails.
-    pub fn held_calls(&mut self, now: Timestamp) -> Result<Vec<(ProcessId, HeldCall)>, StoreError> {
-        self.write_outside(|connection| held_calls::waiting(connection, now))
-    }
-
     /// Stores a person's answer to the held call whose id begins with `digits`.
     ///
     /// # Errors
@@ -362,26 +307,6 @@ impl Store {
             self.write(|transaction| held_calls::answer(transaction, now, digits, answer, by, own))?;
         self.tell();
         Ok(answering)
-    }
-
-    /// Returns the answers to held calls of one server in one session, and those for the whole session.
-    ///
-    /// # Errors
-    /// Returns an error if SQLite fails.
-    pub fn answered_calls(
-        &mut self,
-        identity: &PinKey,
-        session: &SessionId,
-    ) -> Result<Vec<AnsweredCall>, StoreError> {
-        self.write_outside(|connection| held_calls::answers(connection, identity, session))
-    }
-
-    /// Returns the selected definitions, by server, package, user, kind and name.
-    ///
-    /// # Errors
-    /// Returns an error if SQLite fails, or one of them cannot be read.
-    pub fn definitions(&mut self, selection: &Selection) -> Result<Vec<DefinitionRecord>, StoreError> {
-        self.write_outside(|connection| definitions::load(connection, selection))
     }
 
     /// Accepts the refused files of a server, in addition to the accepted ones. Returns whether there were any.
@@ -437,7 +362,7 @@ impl Store {
     pub fn generation(&self) -> PathBuf {
         self.location
             .public()
-            .unwrap_or_else(|| Generation::path(&self.path))
+            .unwrap_or_else(|| Generation::path(&self.reader.path))
     }
 
     /// Returns the number of changes of shared state.
@@ -447,7 +372,7 @@ impl Store {
 
     /// Returns the path of the file.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.reader.path
     }
 
     /// Notifies other processes that shared state has changed.
@@ -480,25 +405,14 @@ impl Store {
         &mut self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let location = self.location.clone();
-        loop {
-            self.follow_file()?;
-            // The location cannot change while the store is written.
-            let place = location.hold();
-            if place.path == self.place {
-                return work(&self.connection).map_err(|source| StoreError::Sqlite {
-                    path: self.path.clone(),
-                    source,
-                });
-            }
-        }
+        self.read(|reader| reader.run(work))
     }
 
     /// Follows the store's file. Writes to a removed file would be lost: if there is another file at the path, or none,
     /// that file is written from here on, and an event records the reason. If the location has changed, the file there
     /// is written.
     fn follow_file(&mut self) -> Result<(), StoreError> {
-        let file = file_at(&self.path);
+        let file = file_at(&self.reader.path);
         let has_moved = self.location.hold().path != self.place;
         if file.is_some() && file == self.file && !has_moved {
             return Ok(());
@@ -509,7 +423,7 @@ impl Store {
         };
         let opened = Self::open_at(&self.location, self.access);
         let opened = opened.map_err(|error| StoreError::Unreachable {
-            who: format!("the store {}, {why}", self.path.display()),
+            who: format!("the store {}, {why}", self.reader.path.display()),
             source: io::Error::other(error),
         })?;
         let is_awaited = self.is_awaited;
@@ -522,7 +436,7 @@ impl Store {
         }
         let component = "store".to_owned();
         let cause = "its file was removed or replaced while it was in use: what it held is gone, pins and approvals too";
-        tracing::error!(path = %self.path.display(), "the store: {cause}");
+        tracing::error!(path = %self.reader.path.display(), "the store: {cause}");
         let kind = EventKind::EnforcementDegraded {
             component,
             cause: cause.to_owned(),

@@ -237,7 +237,7 @@ fn may_stand_in(error: &DaemonError) -> bool {
 impl OpenedStore {
     /// Reads the decisions in the store.
     fn read(&mut self) -> Result<(), DaemonError> {
-        self.kills = self.writer.kills()?;
+        self.kills = self.writer.read(StoreReader::kills)?;
         self.pins = pins::from_rows(StoreReader::open(&self.location.path())?.pins()?);
         Ok(())
     }
@@ -397,7 +397,7 @@ mod tests {
         assert!(
             Store::open(&path, Access::default())
                 .unwrap()
-                .kills()
+                .read(StoreReader::kills)
                 .unwrap()
                 .host
                 .is_some()
@@ -454,7 +454,7 @@ mod tests {
         fs::remove_file(&path).unwrap();
         standby.give_back(&opened.location).unwrap();
         let mut own = Store::open(&path, Access::default()).unwrap();
-        assert_eq!(own.kills().unwrap().host, Some(stopped()));
+        assert_eq!(own.read(StoreReader::kills).unwrap().host, Some(stopped()));
     }
 
     #[test]

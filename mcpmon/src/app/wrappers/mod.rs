@@ -25,7 +25,7 @@ use mcpmon_config::Sources;
 use mcpmon_http::shares::{Quota, QuotaOwner, QuotaPermit};
 use mcpmon_model::{CallAnswer, Digest, Event, Kills, ProcessId, SessionId};
 use mcpmon_session::{Hello, clock, pins, protocol::StartedProcess};
-use mcpmon_store::{Recorder, SessionMember, Store};
+use mcpmon_store::{Recorder, SessionMember, Store, StoreReader};
 use tokio::net::UnixStream;
 
 use self::{calls::SessionCalls, peer::OwnProgram, refused::RefusedWrappers};
@@ -263,7 +263,7 @@ impl Wrappers {
         let done = tokio::task::spawn_blocking(move || {
             let mut store = lock(&shared.store);
             let event = kill::carry_out(&mut store, clock::now(), &word)?;
-            Ok::<_, kill::KillError>((event, store.kills()?))
+            Ok::<_, kill::KillError>((event, store.read(StoreReader::kills)?))
         });
         let done = done.await.map_err(|error| error.to_string())?;
         done.map_err(|error| error.to_string())

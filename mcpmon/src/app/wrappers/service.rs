@@ -8,7 +8,7 @@ use mcpmon_session::{
     protocol::{Hear, Say, SharedSessionState},
     shared,
 };
-use mcpmon_store::{SessionMember, StoreEntry, StoreError};
+use mcpmon_store::{SessionMember, StoreEntry, StoreError, StoreReader};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
@@ -352,24 +352,26 @@ impl Wrappers {
             .collect();
         let twins = shared::has_twins(&members, member, |_| true);
         let others = shared::others(members, member, |_| true);
-        let mut store = lock(&self.0.store);
-        let mut of_others: Vec<DefinitionRecord> = Vec::new();
-        for other in &others {
-            of_others.extend(shared::tools(store.definitions_of(&other.identity)?));
-        }
-        Ok(SharedSessionState {
-            policy,
-            definitions: store.definitions_of(&member.identity)?,
-            refused: store.refused(&member.identity)?,
-            forgotten: store.forgotten(&member.identity)?,
-            of_others,
-            others: shared::ids(&others),
-            twins,
-            pinned: store.pinned_servers(member.identity.uid)?,
-            kills: store.kills()?,
-            answers: store.answered_calls(&member.identity, &member.session)?,
-            generation,
-            changes,
-        })
+        let read = |reader: &StoreReader| {
+            let mut of_others: Vec<DefinitionRecord> = Vec::new();
+            for other in &others {
+                of_others.extend(shared::tools(reader.definitions_of(&other.identity)?));
+            }
+            Ok(SharedSessionState {
+                policy,
+                definitions: reader.definitions_of(&member.identity)?,
+                refused: reader.refused(&member.identity)?,
+                forgotten: reader.forgotten(&member.identity)?,
+                of_others,
+                others: shared::ids(&others),
+                twins,
+                pinned: reader.pinned_servers(member.identity.uid)?,
+                kills: reader.kills()?,
+                answers: reader.answered_calls(&member.identity, &member.session)?,
+                generation,
+                changes,
+            })
+        };
+        lock(&self.0.store).read(read)
     }
 }

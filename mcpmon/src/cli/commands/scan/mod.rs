@@ -17,7 +17,7 @@ use mcpmon_clients::{CLIENTS, Roots};
 use mcpmon_config::{LoadedConfiguration, LocalConfig, Search};
 use mcpmon_detect::mask::{mask_arguments, mask_text};
 use mcpmon_model::{Severity, Timestamp};
-use mcpmon_store::{Access, DAEMON_STORE, SkillPin, Store, StoreError, own_store};
+use mcpmon_store::{Access, DAEMON_STORE, SkillPin, Store, StoreError, StoreReader, own_store};
 
 use crate::{
     app::{
@@ -354,7 +354,7 @@ fn pin(
 }
 
 fn pins(place: &Path) -> Result<Vec<SkillPin>, StoreError> {
-    open(place)?.skill_pins()
+    open(place)?.read(StoreReader::skill_pins)
 }
 
 fn open(place: &Path) -> Result<Store, StoreError> {

@@ -1,4 +1,8 @@
-//! A store opened for reading only: while a daemon writes it, after the daemon, or without rights to its directory.
+//! All queries of a store. It is opened for reading only, while a daemon writes it, after the daemon, or without rights
+//! to its directory; or it is the one that this process writes.
+
+#[cfg(test)]
+mod tests;
 
 use std::{
     fs,
@@ -20,24 +24,24 @@ use uuid::Uuid;
 
 use super::{
     BinaryPin, BodyLabel, CallPlaces, EventPositions, Filter, Launch, RunningStart, SealedBody, Selection,
-    ServerSummary, SessionMember, SessionSummary, Span, StoredEvent, ToolCall, bodies, calls, definitions,
-    forgotten, held_calls, kills, launches,
+    ServerSummary, SessionMember, SessionSummary, SkillPin, Span, StoreError, StoredEvent, ToolCall, bodies,
+    calls, definitions, forgotten, held_calls, kills, launches,
     open_error::OpenError,
     own_records, pins,
     query::{self, EventRange},
     schema::{self, SchemaError},
-    servers, sessions, watches,
+    servers, sessions, skills, watches,
 };
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 /// The place of a copy of own records, as messages name it.
 const OWN_RECORDS: &str = "the daemon's store";
 
-/// A store opened for reading.
+/// The queries of a store.
 #[derive(Debug)]
 pub struct StoreReader {
-    connection: Connection,
-    path: PathBuf,
+    pub(super) connection: Connection,
+    pub(super) path: PathBuf,
     view: View,
 }
 
@@ -57,6 +61,12 @@ pub struct QueryError {
     path: PathBuf,
     #[source]
     source: rusqlite::Error,
+}
+
+impl From<QueryError> for StoreError {
+    fn from(QueryError { path, source }: QueryError) -> Self {
+        Self::Sqlite { path, source }
+    }
 }
 
 impl StoreReader {
@@ -112,15 +122,19 @@ impl StoreReader {
         let path = PathBuf::from(OWN_RECORDS);
         let opened = own_records::open(bytes).map_err(SchemaError::Sqlite);
         let connection = opened.and_then(|connection| prepared(connection, schema::check));
-        let connection = connection.map_err(|source| OpenError::Schema {
-            path: path.clone(),
-            source,
-        })?;
-        Ok(Self {
+        match connection {
+            Ok(connection) => Ok(Self::over(connection, path)),
+            Err(source) => Err(OpenError::Schema { path, source }),
+        }
+    }
+
+    /// The queries of a store that is open for writing.
+    pub(super) const fn over(connection: Connection, path: PathBuf) -> Self {
+        Self {
             connection,
             path,
             view: View::Live,
-        })
+        }
     }
 
     /// Returns the event with this id, if it is stored.
@@ -228,6 +242,22 @@ impl StoreReader {
     /// Returns an error if the store, or one of the pins, cannot be read.
     pub fn pins(&self) -> Result<Vec<BinaryPin>, QueryError> {
         self.run(pins::load)
+    }
+
+    /// Returns the pins of one server's files, by set and part.
+    ///
+    /// # Errors
+    /// Returns an error if the store, or one of the pins, cannot be read.
+    pub fn pins_of(&self, key: &PinKey) -> Result<Vec<BinaryPin>, QueryError> {
+        self.run(|connection| pins::of(connection, key))
+    }
+
+    /// Returns the pins of skills, by path.
+    ///
+    /// # Errors
+    /// Returns an error if the store, or one of the pins, cannot be read.
+    pub fn skill_pins(&self) -> Result<Vec<SkillPin>, QueryError> {
+        self.run(skills::load)
     }
 
     /// Returns the selected definitions, by server, package, user, kind and name.
@@ -339,6 +369,14 @@ impl StoreReader {
         self.run(sessions::everybody)
     }
 
+    /// Returns whether a session is remembered.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
+    pub fn knows_session(&self, session: &SessionId) -> Result<bool, QueryError> {
+        self.run(|connection| sessions::is_known(connection, session))
+    }
+
     /// Returns the newest `limit` sessions, oldest first.
     ///
     /// # Errors
@@ -405,7 +443,10 @@ impl StoreReader {
         work(&self.connection)
     }
 
-    fn run<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, QueryError> {
+    pub(super) fn run<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, QueryError> {
         work(&self.connection).map_err(|source| QueryError {
             path: self.path.clone(),
             source,
@@ -470,126 +511,4 @@ fn frozen_uri(path: &Path) -> String {
         }
     }
     uri + "?immutable=1"
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::*;
-    use crate::{Access, Store, sample};
-
-    /// Runs `work` on a thread without root's rights to files: `setfsuid` applies to one thread only.
-    fn as_a_member_of_the_group<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                if nix::unistd::geteuid().is_root() {
-                    nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65_534));
-                }
-                work()
-            });
-            thread.join().unwrap()
-        })
-    }
-
-    fn mode(path: &Path, mode: u32) {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    }
-
-    #[test]
-    fn a_running_store_is_read_without_rights_to_write() {
-        let (directory, mut store) = sample::store();
-        sample::fill(&mut store, [sample::started("a", 2)]);
-        mode(directory.path(), 0o550);
-        for name in ["mcpmon.db", "mcpmon.db-wal", "mcpmon.db-shm"] {
-            mode(&directory.path().join(name), 0o440);
-        }
-        as_a_member_of_the_group(|| {
-            let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
-            assert_eq!(reader.view, View::Live);
-            assert_eq!(reader.events(&Filter::default(), 10).unwrap().len(), 1);
-        });
-        mode(directory.path(), 0o750);
-    }
-
-    #[test]
-    fn a_stopped_store_is_read_without_rights_to_write() {
-        let (directory, mut store) = sample::store();
-        sample::fill(&mut store, [sample::started("a", 2)]);
-        drop(store);
-        let odd = directory.path().join("50% odd?name#.db");
-        fs::rename(directory.path().join("mcpmon.db"), &odd).unwrap();
-        mode(directory.path(), 0o555);
-        mode(&odd, 0o444);
-        as_a_member_of_the_group(|| {
-            let reader = StoreReader::open(&odd).unwrap();
-            assert_eq!(reader.view, View::Frozen);
-            assert_eq!(reader.events(&Filter::default(), 10).unwrap().len(), 1);
-        });
-        mode(directory.path(), 0o750);
-    }
-
-    #[test]
-    fn a_store_of_someone_else_says_so() {
-        let (directory, _store) = sample::store();
-        let path = directory.path().join("mcpmon.db");
-        mode(&path, 0o000);
-        as_a_member_of_the_group(|| {
-            assert!(matches!(StoreReader::open(&path), Err(OpenError::Denied(denied)) if denied == path));
-        });
-    }
-
-    #[test]
-    fn a_missing_store_is_not_made() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("mcpmon.db");
-        assert!(matches!(StoreReader::open(&path), Err(OpenError::Missing(_))));
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn an_empty_file_is_no_store() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("empty");
-        fs::write(&path, "").unwrap();
-        assert!(matches!(StoreReader::open(&path), Err(OpenError::Missing(_))));
-    }
-
-    #[test]
-    fn nothing_can_be_written_through_a_reader() {
-        let (directory, _store) = sample::store();
-        let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
-        reader.connection.execute("DELETE FROM events", []).unwrap_err();
-    }
-
-    #[test]
-    fn readers_see_whole_batches_while_they_are_written() {
-        const BATCHES: u32 = 50;
-        let (directory, store) = sample::store();
-        drop(store);
-        let path = directory.path().join("mcpmon.db");
-        std::thread::scope(|scope| {
-            let writer = scope.spawn(|| {
-                let mut store = Store::open(&path, Access::default()).unwrap();
-                for batch in 1..=BATCHES {
-                    sample::fill(
-                        &mut store,
-                        (0..10).map(|pid| sample::started("a", batch * 100 + pid)),
-                    );
-                }
-            });
-            let reader = StoreReader::open(&path).unwrap();
-            let mut seen = 0;
-            while seen < BATCHES as usize * 10 {
-                let is_written = writer.is_finished();
-                let count = reader.events(&Filter::default(), 10_000).unwrap().len();
-                assert!(
-                    count >= seen && count.is_multiple_of(10),
-                    "{seen} and then {count}"
-                );
-                assert!(!is_written || count == BATCHES as usize * 10, "{count} of all");
-                seen = count;
-            }
-        });
-    }
 }
