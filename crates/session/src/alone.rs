@@ -7,8 +7,8 @@ use mcpmon_engine::pins::PinBook;
 use mcpmon_model::{Denial, Event, EventKind, Layer, Severity, Timestamp};
 use mcpmon_policy::{Fault, FaultResponse, Mode, respond};
 use mcpmon_store::{
-    Access, Destination, OpenError, QueryError, Recorder, RecorderSettings, SessionMember, Store, StoreError,
-    StoreLocation, StoreReader,
+    Access, Destination, Generation, OpenError, QueryError, Recorder, RecorderSettings, SessionMember, Store,
+    StoreError, StoreLocation, StoreReader,
 };
 use nix::{
     fcntl::{AT_FDCWD, AtFlags},
@@ -23,8 +23,10 @@ use super::{
     launch,
     own::mistakes,
     own_settings, pins, process,
+    protocol::SharedSessionState,
     reading::ResultReader,
-    shared::{self, SharedSnapshot, SharedState},
+    shared::{StateHolder as _, read_state, watch},
+    stored::StoreHolder,
 };
 
 /// The place of the store of a user without a home: no file can be made there.
@@ -53,7 +55,7 @@ pub struct SessionFault {
 struct ReadStore {
     fault: Option<Fault>,
     pins: PinBook,
-    snapshot: SharedSnapshot,
+    state: SharedSessionState,
 }
 
 impl Session {
@@ -85,22 +87,23 @@ impl Session {
                 let path = store.path().to_owned();
                 settings.location = StoreLocation::new(&path);
                 note_own_mode(&options.search, db.as_deref(), &loaded);
-                let shared = SharedState::store(path, member.clone(), process::lives);
+                let generation = watch(&Generation::path(&path));
+                let shared = StoreHolder::new(path, member.clone(), generation);
                 (pins::from_rows(rows), shared, Entrance::Ask(Box::new(store)))
             }
             Err(cause) => {
                 let path = settings.location.path();
                 let read = ReadStore::new(&path, &member);
                 faults.push(store_fault(read.fault.unwrap_or(Fault::Record), &path, cause));
-                let shared = SharedState::awaited_store(path, member.clone(), process::lives);
-                (read.pins, shared, Entrance::Await(Box::new(read.snapshot)))
+                let shared = StoreHolder::new(path, member.clone(), None);
+                (read.pins, shared, Entrance::Await(Box::new(read.state)))
             }
         };
         let parts = Parts {
             member,
             recorder: Recorder::new(settings),
             generation: shared.generation(),
-            shared,
+            shared: Box::new(shared),
             reloader: Some(Reloader::new(options.search, options.trust, &loaded)),
             own: None,
             launch: launch::PinHolder::Here(pins),
@@ -116,7 +119,7 @@ impl Session {
         &mut self,
         now: Timestamp,
         mut store: Box<Store>,
-    ) -> Result<(Box<dyn Destination>, SharedSnapshot), JudgeError> {
+    ) -> Result<(Box<dyn Destination>, SharedSessionState), JudgeError> {
         let before = self.host.shared.generation();
         let joined = store.join(now, &self.host.member);
         // The own change is known already. A change of another process in the meantime may be missing in what
@@ -131,11 +134,11 @@ impl Session {
             Err(error) => (Vec::new(), Some(error)),
         };
         let own = &self.host.member;
-        let read = store.read(|reader| shared::read_state(reader, own, members, process::lives));
-        let (snapshot, failed) = match read {
-            Ok(snapshot) => (snapshot, failed),
+        let read = store.read(|reader| read_state(reader, own, members, process::lives));
+        let (state, failed) = match read {
+            Ok(state) => (state, failed),
             Err(error) => match respond(Fault::Pins, self.policy().mode) {
-                FaultResponse::Continue => (SharedSnapshot::default(), Some(error)),
+                FaultResponse::Continue => (SharedSessionState::default(), Some(error)),
                 FaultResponse::Answer => return Err(error.into()),
             },
         };
@@ -146,7 +149,7 @@ impl Session {
                 self.awaited()
             }
         };
-        Ok((destination, snapshot))
+        Ok((destination, state))
     }
 
     pub(super) fn awaited(&self) -> Box<dyn Destination> {
@@ -349,19 +352,18 @@ impl ReadStore {
             tracing::debug!(error, "the store cannot be read");
             Fault::Pins
         });
-        let (pins, snapshot) = read.unwrap_or_default();
-        Self {
-            fault,
-            pins,
-            snapshot,
-        }
+        let (pins, state) = read.unwrap_or_default();
+        Self { fault, pins, state }
     }
 
-    fn read(reader: &StoreReader, member: &SessionMember) -> Result<(PinBook, SharedSnapshot), QueryError> {
+    fn read(
+        reader: &StoreReader,
+        member: &SessionMember,
+    ) -> Result<(PinBook, SharedSessionState), QueryError> {
         let rows = reader.pins()?.into_iter();
         let own = &member.identity;
         let own = rows.filter(|pin| (&pin.key.name, pin.key.uid) == (&own.name, own.uid));
-        let snapshot = shared::read_state(reader, member, reader.members(&member.session)?, process::lives)?;
-        Ok((pins::from_rows(own.collect()), snapshot))
+        let state = read_state(reader, member, reader.members(&member.session)?, process::lives)?;
+        Ok((pins::from_rows(own.collect()), state))
     }
 }

@@ -13,7 +13,7 @@ use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, SharedCall, Ti
 use mcpmon_policy::Policy;
 use mcpmon_store::{Recorder, SessionMember};
 
-use super::{files, hosted::FLUSH, shared::SharedState, tapped};
+use super::{files, hosted::FLUSH, shared::StateHolder, tapped};
 
 /// The time after joining in which a check of a call waits: members that were alone until then may still have records
 /// to write.
@@ -57,7 +57,7 @@ impl SharedStatePresence {
 pub(super) struct SessionHost {
     pub(super) member: SessionMember,
     pub(super) recorder: Recorder,
-    pub(super) shared: SharedState,
+    pub(super) shared: Box<dyn StateHolder>,
     pub(super) presence: SharedStatePresence,
     /// True if a daemon may run, and this process is kept from it.
     pub(super) is_beside_daemon: bool,

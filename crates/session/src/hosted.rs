@@ -5,16 +5,19 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use mcpmon_config::LoadedConfiguration;
 use mcpmon_detect::protected_paths::Places;
-use mcpmon_model::{Conversation, Event, Recent, SharedCall, SharedCallAnswer, Timestamp};
+use mcpmon_guard::Absence;
+use mcpmon_model::{Conversation, Digest, Event, Recent, SharedCall, SharedCallAnswer, Timestamp};
+use mcpmon_policy::Policy;
 use mcpmon_store::{
-    Access, Destination, Recorder, RecorderSettings, SessionMember, Store, StoreError, StoreReader,
+    Access, Destination, Generation, Recorder, RecorderSettings, SessionMember, Store, StoreError,
 };
 
 use super::{
     JOIN_GRACE, JudgeError, Options, Parts, Session, files, launch, lone_session, process,
     protocol::SharedSessionState,
     reading::ResultReader,
-    shared::{self, SharedState},
+    shared::{SharedError, StateHolder, watch},
+    stored::StoreHolder,
 };
 
 /// The time within which the recorder has to write that a member left, before a new member reads the list of members.
@@ -40,6 +43,59 @@ pub trait DaemonServices: fmt::Debug + Send + Sync {
 
     /// Adds a recent call to the session of `member`.
     fn take(&self, member: &SessionMember, recent: Recent);
+}
+
+/// The shared state of a conversation in the daemon that is this process.
+#[derive(Debug)]
+pub(super) struct DaemonHolder {
+    host: Arc<dyn DaemonServices>,
+    /// This conversation.
+    member: SessionMember,
+    generation: Option<Generation>,
+}
+
+impl DaemonHolder {
+    pub(super) const fn new(host: Arc<dyn DaemonServices>, member: SessionMember) -> Self {
+        Self {
+            host,
+            member,
+            generation: None,
+        }
+    }
+}
+
+impl StateHolder for DaemonHolder {
+    fn number(&self) -> Option<&Generation> {
+        self.generation.as_ref()
+    }
+
+    fn name(&self) -> &'static str {
+        "store"
+    }
+
+    fn absence(&self) -> Absence {
+        Absence {
+            reason: "the daemon's store cannot be used, and mcp.fail_closed is set",
+            remedy: "mcpmon doctor",
+        }
+    }
+
+    fn look(&mut self, _policy: Digest) -> Result<SharedSessionState, SharedError> {
+        let state = self.host.look(&self.member)?;
+        // A store that was moved has the number in another file.
+        self.generation = watch(&state.generation);
+        Ok(state)
+    }
+
+    /// The daemon applies its own policy.
+    fn check(&mut self, _policy: &Policy, call: &SharedCall) -> Result<SharedCallAnswer, SharedError> {
+        Ok(self.host.check(&self.member, call.clone()))
+    }
+
+    fn take(&mut self, recent: Recent) -> Result<(), SharedError> {
+        self.host.take(&self.member, recent);
+        Ok(())
+    }
 }
 
 /// The state that the sessions of one process share. Clones share it.
@@ -117,26 +173,20 @@ impl Session {
         if let Err(unsettled) = recorder.flush(FLUSH) {
             tracing::warn!(%unsettled, "a conversation may not know the latest definitions");
         }
-        let (shared, generation, snapshot) = match &hosting.host {
+        let mut shared: Box<dyn StateHolder> = match &hosting.host {
             Some(host) => {
                 host.join(now, &member)?;
-                let state = host.look(&member)?;
-                let shared = SharedState::here(Arc::clone(host), member.clone(), &state.generation);
-                let generation = shared.as_of(state.changes);
-                (shared, generation, shared::snapshot(state))
+                Box::new(DaemonHolder::new(Arc::clone(host), member.clone()))
             }
             None => {
                 let path = recorder.path();
-                let mut store = Store::open(&path, Access::default())?;
-                let shared = SharedState::store(path, member.clone(), process::lives);
-                let members = store.join(now, &member)?;
-                let generation = shared.generation();
-                let read =
-                    |reader: &StoreReader| shared::read_state(reader, &member, members, process::lives);
-                let snapshot = store.read(read)?;
-                (shared, generation, snapshot)
+                Store::open(&path, Access::default())?.join(now, &member)?;
+                let generation = watch(&Generation::path(&path));
+                Box::new(StoreHolder::new(path, member.clone(), generation))
             }
         };
+        let state = shared.look(loaded.hash)?;
+        let generation = shared.as_of(state.changes);
         let parts = Parts {
             member,
             recorder,
@@ -151,7 +201,7 @@ impl Session {
         };
         let mut judge = Self::start(now, conversation, loaded, parts);
         judge.guard.monitor_mut().know_places(hosting.places.clone());
-        judge.take(now, snapshot);
+        judge.take(now, state);
         judge.changed.clear(); // nobody has seen a list yet
         judge.introduce(now);
         Ok(judge)

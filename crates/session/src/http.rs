@@ -12,7 +12,7 @@ use mcpmon_guard::{Absence, GuardHost, HeldCallState, HttpGuard, JudgementOutcom
 use mcpmon_model::{DefinitionKey, DefinitionRecord, Digest, SharedCall, Timestamp};
 use mcpmon_policy::Policy;
 
-use super::{Session, host::SessionHost, shared::SharedSnapshot};
+use super::{Session, host::SessionHost, protocol::SharedSessionState};
 
 /// The order in which the conversations of one process judge the offers of servers: one after the other, each with
 /// everything that the earlier ones pinned.
@@ -79,7 +79,7 @@ impl HttpHost<'_, '_> {
             return None;
         }
         match self.session.shared.look(self.policy_hash) {
-            Ok(SharedSnapshot { definitions, .. }) => {
+            Ok(SharedSessionState { definitions, .. }) => {
                 self.generation = generation;
                 self.known
                     .extend(definitions.iter().map(|record| record.key.clone()));

@@ -1,7 +1,7 @@
 //! The start of the server behind a wrapper: it is compared with its pins, recorded, and reported to the daemon. If
 //! there is a daemon, its kernel sensor sees the start, and the daemon compares and records it instead.
 
-use std::{ffi::OsString, fs::File, os::fd::AsRawFd as _, sync::Arc};
+use std::{ffi::OsString, fs::File, sync::Arc};
 
 use mcpmon_detect::mask::mask_arguments;
 use mcpmon_engine::{
@@ -18,10 +18,7 @@ use mcpmon_store::{REFUSED_SET, StoreEntry};
 use super::{
     Session,
     comparison::{Comparison, ComparisonOutcome, MAX_COMPARISON},
-    link::TIMEOUT,
     pins, process,
-    protocol::Say,
-    shared::SharedState,
 };
 
 /// The rule that compares files with pins.
@@ -126,21 +123,7 @@ impl Session {
         environment: &[(OsString, OsString)],
         places: &[&str],
     ) {
-        let SharedState::Daemon { link, .. } = &self.host.shared else {
-            return;
-        };
-        let text = |text: &OsString| text.to_str().map(str::to_owned);
-        let names = environment.iter().filter_map(|(name, _)| text(name)).collect();
-        let is_place = |name: &OsString| places.iter().any(|place| name == place);
-        let variables = environment.iter().filter(|(name, _)| is_place(name));
-        let starts = Say::Starts {
-            program: program.as_raw_fd(),
-            variables: variables
-                .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
-                .collect(),
-            names,
-        };
-        if let Err(error) = link.say(&starts) {
+        if let Err(error) = self.host.shared.starts(program, environment, places) {
             self.host.tell_away(now, self.guard.policy(), &error.to_string());
         }
     }
@@ -148,15 +131,12 @@ impl Session {
     /// Handles the death of the serving process by a signal. A block means that the daemon killed it, and gives the
     /// reason.
     pub fn killed(&mut self, now: Timestamp) -> Verdict {
-        let (SharedState::Daemon { link, .. }, Some(process)) = (&self.host.shared, self.served) else {
+        let Some(process) = self.served else {
             return Verdict::Allow;
         };
-        let process = process.into();
-        match link.fate(process, TIMEOUT) {
+        match self.host.shared.fate(process) {
             Ok(Some(denial)) => Verdict::Block(denial),
             Ok(None) => Verdict::Allow,
-            // The daemon still compares the files, so it has not killed the process.
-            Err(error) if error.is_late() => Verdict::Allow,
             Err(error) => {
                 self.host.tell_away(now, self.guard.policy(), &error.to_string());
                 Verdict::Allow
@@ -167,11 +147,8 @@ impl Session {
     /// Returns the question to the daemon whether the server may continue, if its pins can prevent that. To be called
     /// after [`serves`](Self::serves); the answer goes to [`compared`](Self::compared).
     pub fn comparison(&self) -> Option<Comparison> {
-        let (SharedState::Daemon { link, .. }, Some(process)) = (&self.host.shared, self.served) else {
-            return None;
-        };
-        self.can_refuse_start()
-            .then(|| Comparison::new(link.clone(), process.into()))
+        let process = self.served.filter(|_| self.can_refuse_start())?;
+        self.host.shared.comparison(process)
     }
 
     /// Returns the verdict on the daemon's comparison of the server's files. A block means that the server must not
@@ -305,14 +282,11 @@ impl Session {
 
     /// Reports the serving process to the daemon, so that the kernel sensor knows which client it belongs to.
     fn tell_daemon(&mut self, now: Timestamp, pid: u32) {
-        let SharedState::Daemon { link, .. } = &self.host.shared else {
-            return;
-        };
         let Some(process) = process::identify(pid) else {
             return; // it ended at once
         };
         self.served = Some(process);
-        if let Err(error) = link.serves(process.into()) {
+        if let Err(error) = self.host.shared.serves(process) {
             self.host.tell_away(now, self.guard.policy(), &error.to_string());
         }
     }
@@ -405,8 +379,8 @@ impl Session {
     }
 
     /// Returns whether no daemon enforces the policy in the kernel.
-    pub const fn is_without_daemon(&self) -> bool {
-        !matches!(self.host.shared, SharedState::Daemon { .. })
+    pub fn is_without_daemon(&self) -> bool {
+        !self.host.shared.enforces_in_kernel()
     }
 
     /// Refuses a start, and records it.

@@ -8,9 +8,9 @@
 mod alone;
 mod awaited;
 mod beside;
-mod calls;
 pub mod clock;
 mod comparison;
+mod daemon;
 mod desktop;
 pub mod files;
 mod host;
@@ -33,6 +33,7 @@ mod renewal;
 mod settings;
 pub mod shared;
 mod stdio;
+mod stored;
 mod tapped;
 
 #[cfg(test)]
@@ -40,12 +41,15 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use mcpmon_config::{ConfigError, LoadedConfiguration, Reloader, Search, Trust, load_sources_or_built_in};
+use mcpmon_config::{
+    ConfigError, LoadedConfiguration, Reloader, Search, Sources, Trust, load_sources_or_built_in,
+};
 use mcpmon_engine::{Judgement, Monitor, StoreEffect, pins::PinBook};
 use mcpmon_guard::{Guard, JudgementOutcome};
 use mcpmon_model::{
@@ -70,13 +74,15 @@ pub use self::{
     protocol::Hello,
 };
 use self::{
+    daemon::DaemonLink,
     host::{JOIN_GRACE, SessionHost, SharedStatePresence},
     kept::ThroughDaemon,
     link::{Link, LinkError},
     loss::LastLoss,
     own::FollowedFile,
+    protocol::SharedSessionState,
     reading::ResultReader,
-    shared::{SharedSnapshot, SharedState},
+    shared::{SharedError, StateHolder},
 };
 pub use self::{own::mistakes, settings::own_settings};
 
@@ -131,6 +137,20 @@ pub enum JudgeError {
     NoProcess,
 }
 
+impl From<SharedError> for JudgeError {
+    fn from(error: SharedError) -> Self {
+        match error {
+            SharedError::Link(error) => Self::Store(StoreError::Unreachable {
+                who: "the daemon".to_owned(),
+                source: io::Error::other(error),
+            }),
+            SharedError::Open(error) => error.into(),
+            SharedError::Query(error) => error.into(),
+            SharedError::Store(error) => error.into(),
+        }
+    }
+}
+
 /// Judges one conversation. Records are written from [`join`](Self::join) on; they wait until then.
 #[derive(Debug)]
 pub struct Session {
@@ -174,11 +194,11 @@ pub struct Session {
 #[derive(Debug)]
 enum Entrance {
     /// Take over the state that the daemon sent.
-    Told(Link, Box<SharedSnapshot>),
+    Told(Link, Box<SharedSessionState>),
     /// Read the user's own store.
     Ask(Box<Store>),
     /// Take over what could be read of a store that cannot be written yet.
-    Await(Box<SharedSnapshot>),
+    Await(Box<SharedSessionState>),
 }
 
 impl Session {
@@ -235,14 +255,13 @@ impl Session {
         options: Options,
         member: SessionMember,
         link: Link,
-        state: protocol::SharedSessionState,
+        mut state: SharedSessionState,
     ) -> Result<Self, JudgeError> {
         let own = options.db.clone().or_else(mcpmon_store::own_store);
         let own = own.unwrap_or_else(|| alone::NO_PLACE.into());
-        let shared = SharedState::daemon(link.clone(), &state.generation);
+        let shared = DaemonLink::new(link.clone(), &state);
         let generation = shared.as_of(state.changes);
-        let mut snapshot = shared::snapshot(state);
-        let loaded = match (snapshot.policy.take(), options.loaded) {
+        let loaded = match (state.policy.take().and_then(Sources::of_parts), options.loaded) {
             (Some(sources), _) => load_sources_or_built_in(&sources),
             (None, Some(loaded)) => loaded,
             (None, None) => own_policy(&options.search, options.trust, options.db.as_deref()),
@@ -255,12 +274,12 @@ impl Session {
                 batch: BATCH,
                 ..RecorderSettings::new(own)
             }),
-            shared,
+            shared: Box::new(shared),
             reloader: None,
             own: Some(own_policy),
             generation,
             launch: launch::PinHolder::ByDaemon,
-            entrance: Some(Entrance::Told(link, Box::new(snapshot))),
+            entrance: Some(Entrance::Told(link, Box::new(state))),
             faults,
             db: options.db,
         };
@@ -277,7 +296,7 @@ impl Session {
         let Some(entrance) = self.entrance.take() else {
             return Ok(());
         };
-        let (destination, snapshot): (Box<dyn Destination>, SharedSnapshot) = match entrance {
+        let (destination, snapshot): (Box<dyn Destination>, SharedSessionState) = match entrance {
             Entrance::Told(link, snapshot) => {
                 let own = self.host.recorder.path();
                 (Box::new(ResultReader(ThroughDaemon::new(link, own))), *snapshot)
@@ -423,11 +442,10 @@ impl Session {
                 .tell_away(now, self.guard.policy(), &unsettled.to_string());
         }
         match self.host.shared.look(self.policy_hash) {
-            Ok(snapshot) => {
-                let changes = snapshot.changes.map(|changes| self.host.shared.as_of(changes));
-                self.generation = changes.unwrap_or(generation);
+            Ok(state) => {
+                self.generation = self.host.shared.as_of(state.changes);
                 self.host.tell_back(now);
-                self.take(now, snapshot);
+                self.take(now, state);
             }
             Err(error) => self.host.tell_away(now, self.guard.policy(), &error.to_string()),
         }
@@ -560,7 +578,7 @@ impl Session {
 struct Parts {
     member: SessionMember,
     recorder: Recorder,
-    shared: SharedState,
+    shared: Box<dyn StateHolder>,
     reloader: Option<Reloader>,
     own: Option<FollowedFile>,
     generation: u64,

@@ -142,10 +142,10 @@ pub enum Hear {
     Error(String),
 }
 
-/// The state that wrappers share.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The state that the servers of a session share, at one point in time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SharedSessionState {
-    /// The policy, unless the wrapper has it already.
+    /// The daemon's policy, unless the wrapper has it already.
     pub policy: Option<Vec<(Source, String)>>,
     /// Definitions of this server.
     pub definitions: Vec<DefinitionRecord>,
@@ -156,9 +156,9 @@ pub struct SharedSessionState {
     pub forgotten: Vec<(Option<String>, Timestamp)>,
     /// Tools of the session's other servers, without their texts.
     pub of_others: Vec<DefinitionRecord>,
-    /// The session's other servers.
+    /// The session's other servers, each once.
     pub others: Vec<ServerId>,
-    /// True if another wrapper serves the same server in the session.
+    /// True if another process serves the same server in the session.
     #[serde(default)]
     pub twins: bool,
     /// Servers of this user that have pins.
@@ -169,7 +169,7 @@ pub struct SharedSessionState {
     /// The answers of persons to held calls of this server.
     #[serde(default)]
     pub answers: Vec<AnsweredCall>,
-    /// File with a number that rises when any of this changes.
+    /// The file with a number that rises when any of this changes.
     pub generation: PathBuf,
     /// The number of changes before this state was read.
     #[serde(default)]

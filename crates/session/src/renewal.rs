@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Instant};
 
-use mcpmon_config::{LoadedConfiguration, ReloadOccasion, Reloader, load_sources};
+use mcpmon_config::{LoadedConfiguration, ReloadOccasion, Reloader, Sources, load_sources};
 use mcpmon_engine::SessionPeers;
 use mcpmon_guard::JudgementOutcome;
 use mcpmon_model::{DefinitionKey, DefinitionRecord, ListKind, ServerId, ServerType, Timestamp};
@@ -12,7 +12,7 @@ use super::{
     Session,
     last_mode::note_mode,
     own::{FollowedFile, told},
-    shared::SharedSnapshot,
+    protocol::SharedSessionState,
 };
 
 impl Session {
@@ -39,9 +39,9 @@ impl Session {
     }
 
     /// Applies the shared state.
-    pub(super) fn take(&mut self, now: Timestamp, mut snapshot: SharedSnapshot) {
+    pub(super) fn take(&mut self, now: Timestamp, mut snapshot: SharedSessionState) {
         self.note_changes(&snapshot);
-        if let Some(sources) = snapshot.policy.take() {
+        if let Some(sources) = snapshot.policy.take().and_then(Sources::of_parts) {
             match load_sources(&sources) {
                 Ok(loaded) => {
                     let loaded = match &mut self.own {
@@ -78,7 +78,7 @@ impl Session {
     }
 
     /// Notes the lists whose visible content changed.
-    fn note_changes(&mut self, snapshot: &SharedSnapshot) {
+    fn note_changes(&mut self, snapshot: &SharedSessionState) {
         let hidden = snapshot.definitions.iter().filter(|record| record.hidden);
         let refused = snapshot.refused.iter().map(|(key, _)| key);
         let unseen = hidden.map(|record| &record.key).chain(refused).cloned().collect();
@@ -98,7 +98,7 @@ impl Session {
     /// A definition that this session added may be missing because it was never written, which is no reset. It counts
     /// as reset only if a person has reset it since it was last listed; that may have happened before this session saw
     /// it in the shared state.
-    fn forget_missing(&mut self, now: Timestamp, snapshot: &SharedSnapshot) {
+    fn forget_missing(&mut self, now: Timestamp, snapshot: &SharedSessionState) {
         let keys = snapshot.definitions.iter().map(|record| record.key.clone());
         let there: BTreeSet<DefinitionKey> = keys.collect();
         let was_reset = |key: &DefinitionKey, seen: Timestamp| {

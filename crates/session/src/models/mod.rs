@@ -1,7 +1,6 @@
 //! Judges the traffic between agents and models, for all sessions of one proxy: each session has a Monitor, with the
 //! state of its servers from the store.
 
-mod holder;
 mod session;
 
 #[cfg(test)]
@@ -17,14 +16,20 @@ use mcpmon_config::LoadedConfiguration;
 use mcpmon_detect::protected_paths::Places;
 use mcpmon_engine::{Judgement, Observation, StoreEffect, Tally};
 use mcpmon_model::{
-    Event, EventKind, Exchange, HaltedExchange, Layer, LlmMention, NO_USER, OmittedCall, Redaction,
-    SessionId, Severity, Timestamp, Verdict,
+    Event, EventKind, Exchange, HaltedExchange, Layer, LlmMention, NO_USER, OmittedCall, PinKey, Redaction,
+    ServerId, SessionId, Severity, Timestamp, Verdict,
 };
 use mcpmon_policy::Policy;
-use mcpmon_store::{Generation, Recorder, StoreEntry, StoreLocation, StoreReader};
+use mcpmon_store::{Generation, Recorder, SessionMember, StoreEntry, StoreLocation, StoreReader};
 
-use self::{holder::CallHolder, session::ModelSession};
-use super::{Options, Policies, files, hosted::DaemonServices};
+use self::session::ModelSession;
+use super::{
+    Options, Policies, files,
+    hosted::{DaemonHolder, DaemonServices},
+    process,
+    shared::StateHolder,
+    stored::StoreHolder,
+};
 
 /// Most sessions that are known at a time; beyond it, the least recently used one is forgotten.
 const MAX_SESSIONS: usize = 256;
@@ -34,6 +39,8 @@ const IDLE: Duration = Duration::from_secs(3600);
 const FLUSH: Duration = Duration::from_secs(1);
 /// The time before an unreadable store is tried again.
 const RETRY: Duration = Duration::from_secs(5);
+/// The name of the LLM proxy among the members of a session.
+const NAME: &str = "mcpmon-llm";
 /// The name of this component in events.
 const COMPONENT: &str = "LLM proxy's registry";
 
@@ -210,14 +217,29 @@ impl Models {
             }
         }
         let policy = Arc::clone(&loaded.policy);
-        let holder = whose.session.as_ref().and_then(|session| {
-            let uid = whose.uid.unwrap_or(NO_USER);
-            CallHolder::of(session, uid, self.0.host.as_ref(), &self.0.store.path())
-        });
+        let holder = self.holder(&whose);
         let session = ModelSession::new(now, policy, self.0.places.clone(), whose.clone(), holder);
         let session = Arc::new(Mutex::new(session));
         sessions.insert(whose, Arc::clone(&session));
         session
+    }
+
+    /// Returns the holder of a session's calls. A member stands for the proxy in it.
+    fn holder(&self, whose: &SessionKey) -> Option<Box<dyn StateHolder>> {
+        let member = SessionMember {
+            session: whose.session.clone()?,
+            agent: None,
+            identity: PinKey {
+                server: ServerId::new(NAME).ok()?,
+                name: NAME.to_owned(),
+                uid: whose.uid.unwrap_or(NO_USER),
+            },
+            process: process::identify(std::process::id())?,
+        };
+        Some(match &self.0.host {
+            Some(host) => Box::new(DaemonHolder::new(Arc::clone(host), member)),
+            None => Box::new(StoreHolder::new(self.0.store.path(), member, None)),
+        })
     }
 
     /// Returns the number of changes of the shared state. It reads a page in memory.
@@ -323,7 +345,7 @@ impl ModelExchangeJudge {
     /// Returns whether judging this may take a moment.
     pub fn may_wait(&self, said: &LlmMention<'_>) -> bool {
         let is_call = matches!(said, LlmMention::Call(_) | LlmMention::Called { .. });
-        self.is_behind() || is_call && lock(&self.session).asks_store()
+        self.is_behind() || is_call && lock(&self.session).waits_for_disk()
     }
 
     /// Judges a part of an exchange that concerns tools, and records the outcome.

@@ -11,8 +11,8 @@ use mcpmon_model::{
 use mcpmon_policy::{Policy, Transport, network::table::Tables};
 use mcpmon_store::{QueryError, Selection, SessionMember, StoreReader};
 
-use super::{SessionKey, holder::CallHolder};
-use crate::process;
+use super::SessionKey;
+use crate::{process, shared::StateHolder};
 
 /// One session.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct ModelSession {
     /// The servers of the living ones, as the Monitor knows them.
     present: Vec<PinKey>,
     /// The holder of the session's calls; `None` if the session is unknown.
-    holder: Option<CallHolder>,
+    holder: Option<Box<dyn StateHolder>>,
     /// The time of its last use.
     pub(super) used: Timestamp,
     /// Calls that were left out of answers, so that its agent never saw them; mcpmon answers them.
@@ -43,7 +43,7 @@ impl ModelSession {
         policy: Arc<Policy>,
         places: Places,
         whose: SessionKey,
-        holder: Option<CallHolder>,
+        holder: Option<Box<dyn StateHolder>>,
     ) -> Self {
         let mut monitor = Monitor::new(policy, &Tables::default(), PinBook::default());
         monitor.know_places(places);
@@ -90,23 +90,29 @@ impl ModelSession {
         }
     }
 
-    /// Returns whether a check of a call reads the store, which takes a moment.
-    pub(super) fn asks_store(&self) -> bool {
-        matches!(self.holder, Some(CallHolder::Store(_)))
+    /// Returns whether a check of a call takes a moment.
+    pub(super) fn waits_for_disk(&self) -> bool {
+        self.holder.as_ref().is_some_and(|holder| holder.waits_for_disk())
     }
 
     /// Checks a call with the holder of the session's calls.
     pub(super) fn check(&mut self, call: &SharedCall) -> SharedOutcome {
-        match &mut self.holder {
-            Some(holder) => holder.check(self.monitor.policy(), call),
-            None => SharedOutcome::Unreachable,
+        let Some(holder) = &mut self.holder else {
+            return SharedOutcome::Unreachable;
+        };
+        match holder.check(self.monitor.policy(), call) {
+            Ok(checked) => SharedOutcome::Checked(checked),
+            Err(error) => {
+                tracing::warn!(%error, "the call was compared only with calls that the LLM proxy saw");
+                SharedOutcome::Unreachable
+            }
         }
     }
 
     /// Passes a recent call to the holder of the session's calls.
     pub(super) fn share(&mut self, recent: Recent) {
-        if let Some(holder) = &mut self.holder {
-            holder.take(recent);
+        if let Some(Err(error)) = self.holder.as_mut().map(|holder| holder.take(recent)) {
+            tracing::warn!(%error, "cannot share the model's tool calls with the wrappers");
         }
     }
 

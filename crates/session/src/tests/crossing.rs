@@ -12,7 +12,7 @@ use mcpmon_model::{
 use mcpmon_policy::CrossServerDecision;
 
 use super::*;
-use crate::calls::StoredCalls;
+use crate::stored::StoreHolder;
 
 const BLOCK: &str = "version: 1\nmcp: {cross_server: {decision: block, burst: {enabled: false}}}\n";
 
@@ -155,7 +155,11 @@ fn a_store_that_cannot_be_asked_is_told_and_own_rules_hold() {
     let mut files = home.judge("files");
     let mail = home.judge("mail");
     files.refresh(NOW);
-    files.host.shared = SharedState::store(home.path("gone/mcpmon.db"), files.host.member.clone(), |_| true);
+    files.host.shared = Box::new(StoreHolder::new(
+        home.path("gone/mcpmon.db"),
+        files.host.member.clone(),
+        None,
+    ));
     std::fs::write(home.path("gone"), "no directory").expect("a file");
     assert_eq!(use_tool(&mut files, later(0), "read_file", "{}"), Verdict::Allow);
     assert_eq!(use_tool(&mut files, later(1), "read_file", "{}"), Verdict::Allow);
@@ -188,7 +192,7 @@ fn race(wrappers: usize, rounds: usize) {
         for wrapper in 0..wrappers {
             let (barrier, passed, policy, path) = (&barrier, &passed, &policy, &path);
             scope.spawn(move || {
-                let mut calls = StoredCalls::new(path.clone(), SessionId::new("s1"));
+                let mut calls = StoreHolder::new(path.clone(), sample::member("s1", "files", 100), None);
                 let reads = wrapper % 2 == 0;
                 for (round, passed) in passed.iter().enumerate() {
                     let call = SharedCall {
@@ -295,7 +299,7 @@ fn a_burst_cannot_be_raced() {
         for wrapper in 0..WRAPPERS {
             let (passed, policy, path) = (&passed, &policy, &path);
             scope.spawn(move || {
-                let mut calls = StoredCalls::new(path.clone(), SessionId::new("s1"));
+                let mut calls = StoreHolder::new(path.clone(), sample::member("s1", "files", 100), None);
                 for number in 0..EACH {
                     // Calls wait for each other's transactions, and are counted in another order than they came.
                     let disorder = i64::try_from((7 * number + 3 * wrapper) % 10).expect("small");

@@ -2,13 +2,13 @@
 
 use std::{io, sync::Arc};
 
-use mcpmon_model::{DefinitionRecord, ProcessId, SessionId};
+use mcpmon_model::{ProcessId, SessionId};
 use mcpmon_session::{
     Hello, clock,
     protocol::{Hear, Say, SharedSessionState},
     shared,
 };
-use mcpmon_store::{SessionMember, StoreEntry, StoreError, StoreReader};
+use mcpmon_store::{SessionMember, StoreEntry, StoreError};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
@@ -350,28 +350,13 @@ impl Wrappers {
                 other.session.is_of_same_root(&member.session) && other.identity.uid == member.identity.uid
             })
             .collect();
-        let twins = shared::has_twins(&members, member, |_| true);
-        let others = shared::others(members, member, |_| true);
-        let read = |reader: &StoreReader| {
-            let mut of_others: Vec<DefinitionRecord> = Vec::new();
-            for other in &others {
-                of_others.extend(shared::tools(reader.definitions_of(&other.identity)?));
-            }
-            Ok(SharedSessionState {
-                policy,
-                definitions: reader.definitions_of(&member.identity)?,
-                refused: reader.refused(&member.identity)?,
-                forgotten: reader.forgotten(&member.identity)?,
-                of_others,
-                others: shared::ids(&others),
-                twins,
-                pinned: reader.pinned_servers(member.identity.uid)?,
-                kills: reader.kills()?,
-                answers: reader.answered_calls(&member.identity, &member.session)?,
-                generation,
-                changes,
-            })
-        };
-        lock(&self.0.store).read(read)
+        let state =
+            lock(&self.0.store).read(|reader| shared::read_state(reader, member, members, |_| true))?;
+        Ok(SharedSessionState {
+            policy,
+            generation,
+            changes,
+            ..state
+        })
     }
 }
