@@ -11,7 +11,7 @@ use mcpmon_engine::SharedOutcome;
 use mcpmon_guard::{Absence, GuardHost};
 use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, SharedCall, Timestamp};
 use mcpmon_policy::Policy;
-use mcpmon_store::{Recorder, SessionMember};
+use mcpmon_store::{PendingEvent, Recorder, SessionMember};
 
 use super::{files, hosted::FLUSH, shared::StateHolder, tapped};
 
@@ -160,22 +160,13 @@ impl SessionHost {
     }
 
     /// Records an event, after adding the session, server and process.
-    pub(super) fn push(&self, event: Event) {
-        if self.has_gaps && tapped::needs_all(&event) {
+    pub(super) fn push(&self, event: impl Into<PendingEvent>) {
+        let mut pending = event.into();
+        let event = &mut pending.event;
+        if self.has_gaps && tapped::needs_all(event) {
             return;
         }
-        let event = self.of_member(event);
-        self.recorder.push_of(event, self.child.as_ref());
-    }
-
-    /// Records an event that the writer's thread completes with `word`.
-    pub(super) fn push_unworded(&self, event: Event, word: impl FnOnce(&mut Event) + Send + 'static) {
-        let event = self.of_member(event);
-        self.recorder.push_unworded(event, self.child.as_ref(), word);
-    }
-
-    fn of_member(&self, mut event: Event) -> Event {
-        tapped::stops_nothing(&mut event);
+        tapped::stops_nothing(event);
         event
             .session_id
             .get_or_insert_with(|| self.member.session.clone());
@@ -185,6 +176,6 @@ impl SessionHost {
         if event.server_id.as_ref() == Some(&self.member.identity.server) && event.package.is_none() {
             event.package = self.member.identity.package();
         }
-        event
+        self.recorder.push(pending.with_process(self.child.as_ref()));
     }
 }

@@ -13,7 +13,7 @@ use mcpmon_engine::{
 use mcpmon_guard::{Absence, FAIL_CLOSED};
 use mcpmon_model::{Action, Denial, Event, EventKind, ProcessRef, ServerType, Severity, Timestamp, Verdict};
 use mcpmon_policy::{Gate, Mode, Pinning};
-use mcpmon_store::{REFUSED_SET, StoreEntry};
+use mcpmon_store::{PendingEvent, REFUSED_SET, StoreEntry, Urgency};
 
 use super::{
     Session,
@@ -321,7 +321,9 @@ impl Session {
         let command = [&launch.command].into_iter().chain(&launch.arguments);
         let command: Vec<String> = command.cloned().collect();
         // Masking secrets takes time, so the writer's thread does it.
-        self.host.push_unworded(event, move |event| word(event, &command));
+        let event = PendingEvent::from(event);
+        self.host
+            .push(event.completed_by(move |event| add_masked_command(event, &command)));
         self.tell_mismatches(now, verdict);
     }
 
@@ -416,10 +418,10 @@ impl Session {
             number: REFUSED_SET,
             pins: files,
         };
-        let forgotten = self
-            .host
-            .recorder
-            .put(StoreEntry::DeletePinSet(set.key.clone(), set.number));
+        let forgotten = self.host.recorder.put(
+            StoreEntry::DeletePinSet(set.key.clone(), set.number),
+            Urgency::InOrder,
+        );
         if forgotten.is_ok() {
             self.keep(now, &set, pins::REFUSED);
         }
@@ -427,7 +429,12 @@ impl Session {
 
     fn keep(&self, now: Timestamp, set: &PinSet, by: &str) {
         for pin in pins::to_rows(set, now, by) {
-            if self.host.recorder.put_pin(pin).is_err() {
+            if self
+                .host
+                .recorder
+                .put(StoreEntry::PutPin(pin), Urgency::InOrder)
+                .is_err()
+            {
                 tracing::error!("a pin could not be stored; it holds until this process ends");
             }
         }
@@ -435,7 +442,7 @@ impl Session {
 }
 
 /// Adds the command of a started server to its event, with secrets masked.
-fn word(event: &mut Event, given: &[String]) {
+fn add_masked_command(event: &mut Event, given: &[String]) {
     if let EventKind::ServerStarted { command, args, .. } = &mut event.kind {
         let mut masked = mask_arguments(given).into_iter();
         *command = masked.next().unwrap_or_default();

@@ -59,7 +59,7 @@ use mcpmon_model::{
 use mcpmon_policy::{Policy, network::table::Tables};
 use mcpmon_store::{
     Destination, OpenError, QueryError, Recorder, RecorderSettings, RecorderStatus, SessionMember, Store,
-    StoreEntry, StoreError,
+    StoreEntry, StoreError, Urgency,
 };
 
 pub use self::{
@@ -495,7 +495,7 @@ impl Session {
         self.guard.leave(now, &mut outcome);
         self.carry_out(&mut outcome);
         let left = StoreEntry::Leave(now, self.host.member.clone());
-        if self.host.recorder.put(left).is_err() {
+        if self.host.recorder.put(left, Urgency::InOrder).is_err() {
             tracing::warn!("the session does not hear that a server left");
         }
     }
@@ -558,12 +558,13 @@ impl Session {
                 }
             };
             let is_shared = matches!(entry, StoreEntry::Recent(..) | StoreEntry::Unread(..));
-            let put = match (is_shared, self.is_alone()) {
-                (false, _) => self.host.recorder.put(entry),
-                (true, false) => self.host.recorder.put_ahead(entry),
+            let urgency = match (is_shared, self.is_alone()) {
+                (false, _) => Urgency::InOrder,
+                (true, false) => Urgency::Ahead,
                 // No other process reads it.
-                (true, true) => self.host.recorder.put_soon(entry),
+                (true, true) => Urgency::Soon,
             };
+            let put = self.host.recorder.put(entry, urgency);
             if put.is_err() && self.loss.is_news(Instant::now()) {
                 tracing::error!(
                     "what is judged cannot be stored: definitions hold until this process ends, other servers of the \

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use mcpmon_engine::pins::{AcceptanceGround, AddedSet, PackagePin, PinBook, PinSet, PinnedFile, Pins};
 use mcpmon_model::{Manifest, PinKey, PinPart, Timestamp};
-use mcpmon_store::{BinaryPin, QueueRefusal, REFUSED_SET, Recorder};
+use mcpmon_store::{BinaryPin, QueueRefusal, REFUSED_SET, Recorder, StoreEntry, Urgency};
 
 /// The author of pins that were not approved.
 pub(crate) const FIRST_USE: &str = "first_use";
@@ -39,9 +39,13 @@ pub const fn by(ground: AcceptanceGround) -> &'static str {
 /// Returns an error if the queue of the store is full or closed; the other rows are written.
 pub fn store(recorder: &Recorder, now: Timestamp, added: &AddedSet, by: &str) -> Result<(), QueueRefusal> {
     let rows = to_rows(&added.set, now, by);
-    let mut written: Vec<_> = rows.into_iter().map(|row| recorder.put_pin(row)).collect();
-    let replaced = added.replaced;
-    written.extend(replaced.map(|number| recorder.delete_pin_set(added.set.key.clone(), number)));
+    let replaced = added
+        .replaced
+        .map(|number| StoreEntry::DeletePinSet(added.set.key.clone(), number));
+    let entries = rows.into_iter().map(StoreEntry::PutPin).chain(replaced);
+    let written: Vec<_> = entries
+        .map(|entry| recorder.put(entry, Urgency::InOrder))
+        .collect();
     written.into_iter().collect()
 }
 

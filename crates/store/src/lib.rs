@@ -70,7 +70,7 @@ pub use own_records::MAX_OWN_EVENTS;
 pub use pins::{BinaryPin, REFUSED_SET};
 pub use places::{DAEMON_STORE, own_store, users_store};
 pub use query::{EventPositions, Filter};
-pub use queue::QueueRefusal;
+pub use queue::{PendingEvent, QueueRefusal, Urgency};
 pub use reader::{QueryError, StoreReader};
 pub use recorder::{EntryNotStored, Recorder, RecorderSettings, RecorderStatus, UnstoredRest};
 pub use retention::RetentionLimits;

@@ -8,12 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
+use mcpmon_model::{Event, EventKind, Layer, Severity, Timestamp};
 
 use super::{
     Destination, PruneCount, PruneProgress, RecorderSettings, StoreEntry, StoredEvent,
     journal::{self, Journal},
-    queue::{Batch, BatchOutcome, DeferredEvent, Queue, QueueMessage},
+    queue::{Batch, BatchOutcome, Queue, QueueMessage},
     sinks::{self, EventSinks, Origin},
 };
 
@@ -206,16 +206,7 @@ impl StoreWriter {
         entries.reserve(batch.ahead + batch.count);
         for message in batch.messages.drain(..) {
             entries.push(match message {
-                QueueMessage::Event(event, process) => self.identify(of_process(event, process)),
-                QueueMessage::Unworded(unworded) => {
-                    let DeferredEvent {
-                        mut event,
-                        process,
-                        word,
-                    } = *unworded;
-                    word(&mut event);
-                    self.identify(of_process(event, process))
-                }
+                QueueMessage::Event(pending) => self.identify(pending.complete()),
                 QueueMessage::Kept(event) => StoreEntry::Event(*event),
                 QueueMessage::Entry(entry) => *entry,
             });
@@ -299,13 +290,6 @@ impl StoreWriter {
     fn identify(&self, event: Event) -> StoreEntry {
         StoreEntry::Event(StoredEvent::identified(&self.settings.host, event))
     }
-}
-
-/// Returns an event assigned to `process`, unless it names a process itself.
-fn of_process(mut event: Event, process: Option<Arc<ProcessRef>>) -> Event {
-    let of = || process.map(Arc::unwrap_or_clone);
-    event.process = event.process.take().or_else(of);
-    event
 }
 
 fn body_bytes(entries: &[StoreEntry]) -> u64 {

@@ -4,12 +4,15 @@ use mcpmon_config::LoadedConfiguration;
 use mcpmon_detect::mask::{mask_arguments, mask_text};
 use mcpmon_model::ServerType;
 use mcpmon_policy::Transport;
-use mcpmon_store::{DeclaredServer, Recorder, command_line};
+use mcpmon_store::{DeclaredServer, Recorder, StoreEntry, Urgency, command_line};
 
 /// Records the declared servers in the store. The queue is empty when this is called; a failure shows in the store's
 /// status.
 pub(super) fn declare(recorder: &Recorder, loaded: &LoadedConfiguration) {
-    if recorder.declare(declared(loaded)).is_err() {
+    if recorder
+        .put(StoreEntry::Declare(declared(loaded)), Urgency::InOrder)
+        .is_err()
+    {
         tracing::warn!("the store does not know the declared servers");
     }
 }

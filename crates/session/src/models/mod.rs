@@ -20,7 +20,7 @@ use mcpmon_model::{
     ServerId, SessionId, Severity, Timestamp, Verdict,
 };
 use mcpmon_policy::Policy;
-use mcpmon_store::{Generation, Recorder, SessionMember, StoreEntry, StoreLocation, StoreReader};
+use mcpmon_store::{Generation, Recorder, SessionMember, StoreEntry, StoreLocation, StoreReader, Urgency};
 
 use self::session::ModelSession;
 use super::{
@@ -328,7 +328,7 @@ impl Models {
                 // Results on stdio, which other components see.
                 | StoreEffect::ShareResult { .. } => continue,
             };
-            if self.0.recorder.put(entry).is_err() {
+            if self.0.recorder.put(entry, Urgency::InOrder).is_err() {
                 tracing::error!("what the LLM proxy learned could not be stored");
             }
         }

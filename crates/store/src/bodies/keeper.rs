@@ -16,7 +16,7 @@ use mcpmon_model::{Event, EventKind, EventType, Layer, Severity, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{BodyKey, BodyLabel, KeyError, SealedBody};
-use crate::{Filter, Recorder, StoreEntry, StoreReader, StoredEvent, writer::now};
+use crate::{Filter, Recorder, StoreEntry, StoreReader, StoredEvent, Urgency, writer::now};
 
 /// Most bodies that wait to be sealed.
 const QUEUE: usize = 256;
@@ -326,7 +326,7 @@ impl Sealer {
     fn run(self, jobs: &Receiver<Job>) {
         if self
             .recorder
-            .put(StoreEntry::ShortenBodies(self.retention))
+            .put(StoreEntry::ShortenBodies(self.retention), Urgency::InOrder)
             .is_err()
         {
             tracing::warn!("bodies that are there may be kept longer than `llm_storage.retention`");

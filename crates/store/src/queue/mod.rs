@@ -39,29 +39,82 @@ const fn limit(priority: EventPriority, capacity: usize) -> usize {
     reason = "nearly all are events, and a box for each would cost more than the move"
 )]
 pub(super) enum QueueMessage {
-    /// An event that gets its id when it is written, and the process that it is assigned unless it names one itself.
-    Event(Event, Option<Arc<ProcessRef>>),
-    /// An event that the writer has to complete.
-    Unworded(Box<DeferredEvent>),
+    /// An event that gets its id when it is written.
+    Event(PendingEvent),
     /// An event that has its id, and is in the journal.
     Kept(Box<StoredEvent>),
     /// Any other entry.
     Entry(Box<StoreEntry>),
 }
 
-/// An event whose slow parts the writer adds.
-pub(super) struct DeferredEvent {
-    pub(super) event: Event,
-    pub(super) process: Option<Arc<ProcessRef>>,
-    pub(super) word: Box<dyn FnOnce(&mut Event) + Send>,
+/// An event to be recorded. The writer adds its slow parts, so that the caller does not wait for them.
+pub struct PendingEvent {
+    /// The event, as far as it is known.
+    pub event: Event,
+    process: Option<Arc<ProcessRef>>,
+    complete: Option<Box<dyn FnOnce(&mut Event) + Send>>,
 }
 
-impl std::fmt::Debug for DeferredEvent {
+impl From<Event> for PendingEvent {
+    fn from(event: Event) -> Self {
+        Self {
+            event,
+            process: None,
+            complete: None,
+        }
+    }
+}
+
+impl PendingEvent {
+    /// Assigns the event to `process`, unless it names a process itself.
+    #[must_use]
+    pub fn with_process(self, process: Option<&Arc<ProcessRef>>) -> Self {
+        Self {
+            process: process.cloned(),
+            ..self
+        }
+    }
+
+    /// Has the writer call `complete` with the event.
+    #[must_use]
+    pub fn completed_by(self, complete: impl FnOnce(&mut Event) + Send + 'static) -> Self {
+        Self {
+            complete: Some(Box::new(complete)),
+            ..self
+        }
+    }
+
+    /// Returns the complete event.
+    pub(super) fn complete(self) -> Event {
+        let mut event = self.event;
+        if let Some(complete) = self.complete {
+            complete(&mut event);
+        }
+        let process = self.process.map(Arc::unwrap_or_clone);
+        event.process = event.process.or(process);
+        event
+    }
+}
+
+impl std::fmt::Debug for PendingEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Unworded")
+        f.debug_struct("PendingEvent")
             .field("event", &self.event)
             .finish_non_exhaustive()
     }
+}
+
+/// The urgency of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Written at once, in order with the events.
+    InOrder,
+    /// As [`InOrder`](Self::InOrder), but some milliseconds later rather than wake the writer: the caller has other work,
+    /// which the writer would slow down.
+    Soon,
+    /// Written as soon as no batch is being written, ahead of everything that was recorded before, because others in the
+    /// session need it.
+    Ahead,
 }
 
 /// The queue is full or closed; nothing was changed.
@@ -147,32 +200,22 @@ impl Queue {
     }
 
     /// Queues `event`, or counts it as lost.
-    pub(super) fn push_event(&self, event: Event, process: Option<Arc<ProcessRef>>) {
+    pub(super) fn push_event(&self, event: impl Into<PendingEvent>) {
+        let pending = event.into();
+        let event = &pending.event;
         let urgent = event.action == Action::Block || event.severity >= Severity::High;
         let kind = event.kind.event_type();
-        self.take_in(QueueMessage::Event(event, process), kind, urgent);
+        self.take_in(QueueMessage::Event(pending), kind, urgent);
     }
 
-    /// Queues an event that the writer completes, or counts it as lost.
-    pub(super) fn push_unworded(&self, unworded: DeferredEvent) {
-        let event = &unworded.event;
-        let urgent = event.severity >= Severity::High;
-        let kind = event.kind.event_type();
-        self.take_in(QueueMessage::Unworded(Box::new(unworded)), kind, urgent);
-    }
-
-    /// Queues an event that is in the journal, or counts it as lost; it is found in the journal later then.
-    pub(super) fn push_kept(&self, event: StoredEvent, kind: EventType) {
-        self.take_in(QueueMessage::Kept(Box::new(event)), kind, true);
-    }
-
-    /// Queues an event that has its id, or counts it as lost.
-    pub(super) fn push_stored(&self, event: StoredEvent, kind: EventType) {
-        self.take_in(
-            QueueMessage::Entry(Box::new(StoreEntry::Event(event))),
-            kind,
-            true,
-        );
+    /// Queues an event that has its id, or counts it as lost; if it is in the journal, it is found there later.
+    pub(super) fn push_stored(&self, event: StoredEvent, kind: EventType, is_in_journal: bool) {
+        let message = if is_in_journal {
+            QueueMessage::Kept(Box::new(event))
+        } else {
+            QueueMessage::Entry(Box::new(StoreEntry::Event(event)))
+        };
+        self.take_in(message, kind, true);
     }
 
     fn take_in(&self, message: QueueMessage, kind: EventType, urgent: bool) {
@@ -185,44 +228,34 @@ impl Queue {
         self.add(state, message, urgent);
     }
 
-    /// Queues an entry that must not be lost unnoticed; it is written at once.
-    pub(super) fn push(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
-        let state = self.room_for_all()?;
-        self.add(state, QueueMessage::Entry(Box::new(entry)), true);
-        Ok(())
-    }
-
-    /// Queues an entry that is written within [`SOON`], and hardly earlier: the caller has other work, which the writer
-    /// would slow down. The writer is woken only if it would look later than that.
-    pub(super) fn push_soon(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
-        let mut state = self.room_for_all()?;
-        let is_late = !state.is_brisk && state.soon.is_none() && SOON < self.interval;
-        if is_late {
-            state.soon = Some(Instant::now() + SOON);
+    /// Queues an entry that must not be lost unnoticed.
+    pub(super) fn put(&self, entry: StoreEntry, urgency: Urgency) -> Result<(), QueueRefusal> {
+        let mut state = self.lock();
+        if !state.has_room(self.capacity) {
+            return Err(QueueRefusal);
         }
-        let sleeps = state.writer_sleeps;
-        self.add(state, QueueMessage::Entry(Box::new(entry)), false);
-        if is_late && sleeps {
-            self.wake.notify_one();
+        let message = QueueMessage::Entry(Box::new(entry));
+        match urgency {
+            Urgency::InOrder => self.add(state, message, true),
+            Urgency::Soon => {
+                // The writer is woken only if it would look later than that.
+                let is_late = !state.is_brisk && state.soon.is_none() && SOON < self.interval;
+                if is_late {
+                    state.soon = Some(Instant::now() + SOON);
+                }
+                let sleeps = state.writer_sleeps;
+                self.add(state, message, false);
+                if is_late && sleeps {
+                    self.wake.notify_one();
+                }
+            }
+            Urgency::Ahead => {
+                state.ahead.push(message);
+                state.queued += 1;
+                state.ahead_accepted += 1;
+                self.wake_writer(state);
+            }
         }
-        Ok(())
-    }
-
-    fn room_for_all(&self) -> Result<MutexGuard<'_, QueueState>, QueueRefusal> {
-        let state = self.lock();
-        match state.has_room(self.capacity) {
-            true => Ok(state),
-            false => Err(QueueRefusal),
-        }
-    }
-
-    /// Queues an entry that others need at once: it is written ahead of all earlier ones.
-    pub(super) fn push_ahead(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
-        let mut state = self.room_for_all()?;
-        state.ahead.push(QueueMessage::Entry(Box::new(entry)));
-        state.queued += 1;
-        state.ahead_accepted += 1;
-        self.wake_writer(state);
         Ok(())
     }
 

@@ -16,7 +16,7 @@ fn sizes(queue: &Queue) -> Vec<usize> {
 fn a_full_batch_is_due_at_once_and_the_rest_at_the_end() {
     let queue = Queue::new(100, 2, LONG);
     for pid in 2..7 {
-        queue.push_event(sample::started("a", pid), None);
+        queue.push_event(sample::started("a", pid));
     }
     assert_eq!(queue.take().unwrap().messages.len(), 2);
     assert_eq!(sizes(&queue), [2, 1]);
@@ -25,21 +25,21 @@ fn a_full_batch_is_due_at_once_and_the_rest_at_the_end() {
 #[test]
 fn an_urgent_event_is_due_at_once_with_what_came_before() {
     let queue = Queue::new(100, 100, LONG);
-    queue.push_event(sample::started("a", 2), None);
-    queue.push_event(sample::blocked_connection(), None);
+    queue.push_event(sample::started("a", 2));
+    queue.push_event(sample::blocked_connection());
     assert_eq!(queue.take().unwrap().messages.len(), 2);
 }
 
 #[test]
 fn what_is_to_be_written_soon_waits_for_a_look_that_comes_soon_and_for_no_other() {
     let queue = Queue::new(100, 100, LONG);
-    assert_eq!(queue.push_soon(StoreEntry::ForgetRunning), Ok(()));
+    assert_eq!(queue.put(StoreEntry::ForgetRunning, Urgency::Soon), Ok(()));
     assert_eq!(queue.take().unwrap().messages.len(), 1);
-    assert_eq!(queue.push_soon(StoreEntry::ForgetRunning), Ok(()));
+    assert_eq!(queue.put(StoreEntry::ForgetRunning, Urgency::Soon), Ok(()));
     assert!(!queue.lock().is_due(), "the writer looks again soon");
     assert_eq!(queue.take().unwrap().messages.len(), 1);
     assert!(queue.take().unwrap().messages.is_empty());
-    assert_eq!(queue.push_soon(StoreEntry::ForgetRunning), Ok(()));
+    assert_eq!(queue.put(StoreEntry::ForgetRunning, Urgency::Soon), Ok(()));
     assert!(!queue.lock().is_due(), "it can wait a little");
     assert_eq!(
         queue.take().unwrap().messages.len(),
@@ -57,7 +57,7 @@ fn a_writer_that_sleeps_for_long_is_told_of_what_is_to_be_written_soon() {
             thread::yield_now();
         }
         let begun = Instant::now();
-        assert_eq!(queue.push_soon(StoreEntry::ForgetRunning), Ok(()));
+        assert_eq!(queue.put(StoreEntry::ForgetRunning, Urgency::Soon), Ok(()));
         assert_eq!(writer.join().unwrap(), 1);
         assert!(begun.elapsed() >= SOON, "nobody is in a hurry");
     });
@@ -66,7 +66,7 @@ fn a_writer_that_sleeps_for_long_is_told_of_what_is_to_be_written_soon() {
 #[test]
 fn without_an_urgent_event_the_interval_passes() {
     let queue = Queue::new(100, 100, Duration::from_millis(1));
-    queue.push_event(sample::started("a", 2), None);
+    queue.push_event(sample::started("a", 2));
     assert_eq!(queue.take().unwrap().messages.len(), 1);
     assert!(queue.take().unwrap().messages.is_empty());
 }
@@ -75,7 +75,7 @@ fn without_an_urgent_event_the_interval_passes() {
 fn a_look_at_nothing_leaves_the_room_for_what_comes_next() {
     let queue = Queue::new(100, 100, Duration::from_millis(1));
     for pid in 2..9 {
-        queue.push_event(sample::started("a", pid), None);
+        queue.push_event(sample::started("a", pid));
     }
     assert_eq!(queue.take().unwrap().messages.len(), 7);
     assert!(queue.take().unwrap().messages.is_empty());
@@ -86,7 +86,7 @@ fn a_look_at_nothing_leaves_the_room_for_what_comes_next() {
 fn the_room_of_a_batch_is_filled_again_until_the_writer_rests() {
     let queue = Queue::new(1000, 100, Duration::from_millis(1));
     let fill = |queue: &Queue| {
-        (0..50).for_each(|_| queue.push_event(sample::exited("a", 2, 0), None));
+        (0..50).for_each(|_| queue.push_event(sample::exited("a", 2, 0)));
         queue.take().unwrap().messages
     };
     let rooms: Vec<_> = (0..4)
@@ -108,16 +108,16 @@ fn the_room_of_a_batch_is_filled_again_until_the_writer_rests() {
 fn what_does_not_fit_is_counted_by_kind_and_told_once() {
     let queue = Queue::new(2, 2, LONG);
     for pid in 2..7 {
-        queue.push_event(sample::started("a", pid), None);
+        queue.push_event(sample::started("a", pid));
     }
-    queue.push_event(sample::exited("a", 2, 0), None);
+    queue.push_event(sample::exited("a", 2, 0));
     assert_eq!((queue.status().queued, queue.status().lost), (2, 4));
     let batch = queue.take().unwrap();
     assert_eq!(
         batch.overflow,
         BTreeMap::from([("mcp_server_started", 3), ("mcp_server_exited", 1)])
     );
-    queue.push_event(sample::blocked_connection(), None);
+    queue.push_event(sample::blocked_connection());
     assert!(queue.take().unwrap().overflow.is_empty());
 }
 
@@ -125,12 +125,15 @@ fn what_does_not_fit_is_counted_by_kind_and_told_once() {
 fn a_flood_of_connections_leaves_room_for_the_rest() {
     let queue = Queue::new(16, 100, LONG);
     for _ in 0..100 {
-        queue.push_event(sample::blocked_connection(), None);
+        queue.push_event(sample::blocked_connection());
     }
     assert_eq!(queue.status().queued, 14);
-    queue.push_event(sample::denied("a"), None);
-    assert_eq!(queue.push(StoreEntry::ForgetRunning), Ok(()));
-    assert_eq!(queue.push(StoreEntry::ForgetRunning), Err(QueueRefusal));
+    queue.push_event(sample::denied("a"));
+    assert_eq!(queue.put(StoreEntry::ForgetRunning, Urgency::InOrder), Ok(()));
+    assert_eq!(
+        queue.put(StoreEntry::ForgetRunning, Urgency::InOrder),
+        Err(QueueRefusal)
+    );
     let overflow = queue.take().unwrap().overflow;
     assert_eq!(overflow, BTreeMap::from([("mcp_network_connection", 86)]));
 }
@@ -139,29 +142,35 @@ fn a_flood_of_connections_leaves_room_for_the_rest() {
 fn what_is_critical_finds_room_behind_any_flood() {
     let queue = Queue::new(16, 100, LONG);
     for pid in 2..100 {
-        queue.push_event(sample::blocked_connection(), None);
-        queue.push_event(sample::started("a", pid), None);
+        queue.push_event(sample::blocked_connection());
+        queue.push_event(sample::started("a", pid));
     }
     assert_eq!(queue.status().queued, 15);
     let lost = queue.status().lost;
-    queue.push_event(sample::denied("a"), None);
+    queue.push_event(sample::denied("a"));
     assert_eq!((queue.status().queued, queue.status().lost), (16, lost));
-    queue.push_event(sample::mismatch("a", 2), None);
+    queue.push_event(sample::mismatch("a", 2));
     assert_eq!(queue.status().lost, lost + 1);
 }
 
 #[test]
 fn a_message_that_does_not_fit_is_refused() {
     let queue = Queue::new(1, 10, LONG);
-    assert_eq!(queue.push(StoreEntry::ForgetRunning), Ok(()));
-    assert_eq!(queue.push(StoreEntry::ForgetRunning), Err(QueueRefusal));
+    assert_eq!(queue.put(StoreEntry::ForgetRunning, Urgency::InOrder), Ok(()));
+    assert_eq!(
+        queue.put(StoreEntry::ForgetRunning, Urgency::InOrder),
+        Err(QueueRefusal)
+    );
 }
 
 #[test]
 fn a_closed_queue_takes_nothing_and_ends() {
     let queue = Queue::new(10, 10, LONG);
     queue.close();
-    assert_eq!(queue.push(StoreEntry::ForgetRunning), Err(QueueRefusal));
+    assert_eq!(
+        queue.put(StoreEntry::ForgetRunning, Urgency::InOrder),
+        Err(QueueRefusal)
+    );
     assert!(queue.take().is_none());
 }
 
@@ -169,14 +178,14 @@ fn a_closed_queue_takes_nothing_and_ends() {
 fn a_flush_without_a_writer_says_what_is_left() {
     let queue = Queue::new(10, 10, LONG);
     assert_eq!(queue.flush(Duration::ZERO), Ok(()));
-    queue.push_event(sample::started("a", 2), None);
+    queue.push_event(sample::started("a", 2));
     assert_eq!(queue.flush(Duration::ZERO), Err(1));
 }
 
 fn names(batch: &Batch) -> Vec<&'static str> {
     let name = |message: &QueueMessage| match message {
         QueueMessage::Entry(_) => "entry",
-        QueueMessage::Event(..) | QueueMessage::Unworded(_) | QueueMessage::Kept(_) => "event",
+        QueueMessage::Event(_) | QueueMessage::Kept(_) => "event",
     };
     batch.messages.iter().map(name).collect()
 }
@@ -184,8 +193,8 @@ fn names(batch: &Batch) -> Vec<&'static str> {
 #[test]
 fn what_goes_ahead_is_due_at_once_and_leaves_the_rest_its_time() {
     let queue = Queue::new(100, 100, LONG);
-    queue.push_event(sample::started("a", 2), None);
-    queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
+    queue.push_event(sample::started("a", 2));
+    queue.put(StoreEntry::ForgetRunning, Urgency::Ahead).unwrap();
     assert!(queue.lock().is_due());
     let batch = queue.take().unwrap();
     assert_eq!((names(&batch), batch.count, batch.ahead), (vec!["entry"], 0, 1));
@@ -197,10 +206,10 @@ fn what_goes_ahead_is_due_at_once_and_leaves_the_rest_its_time() {
 #[test]
 fn what_goes_ahead_again_and_again_does_not_hold_up_the_rest() {
     let queue = Queue::new(1000, 100, Duration::from_millis(2));
-    queue.push_event(sample::started("a", 2), None);
+    queue.push_event(sample::started("a", 2));
     let deadline = Instant::now() + LONG;
     loop {
-        queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
+        queue.put(StoreEntry::ForgetRunning, Urgency::Ahead).unwrap();
         let batch = queue.take().unwrap();
         if batch.count > 0 {
             assert_eq!((names(&batch), batch.ahead), (vec!["entry", "event"], 1));
@@ -213,8 +222,8 @@ fn what_goes_ahead_again_and_again_does_not_hold_up_the_rest() {
 #[test]
 fn a_flush_waits_for_what_goes_ahead_and_for_what_was_there_before() {
     let queue = Queue::new(100, 100, LONG);
-    queue.push_event(sample::started("a", 2), None);
-    queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
+    queue.push_event(sample::started("a", 2));
+    queue.put(StoreEntry::ForgetRunning, Urgency::Ahead).unwrap();
     assert_eq!(queue.flush(Duration::ZERO), Err(2));
     queue.lock().urgent = false;
     let first = queue.take().unwrap();
@@ -222,7 +231,7 @@ fn a_flush_waits_for_what_goes_ahead_and_for_what_was_there_before() {
     assert_eq!(queue.flush(Duration::ZERO), Err(1), "the event is not there yet");
     let second = queue.take().unwrap();
     // A flush does not wait for entries that come after it began.
-    queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
+    queue.put(StoreEntry::ForgetRunning, Urgency::Ahead).unwrap();
     queue.settle(second.count, second.ahead, BatchOutcome::Written { events: 1 });
     assert_eq!(queue.flush(Duration::ZERO), Err(1));
     let third = queue.take().unwrap();
@@ -233,9 +242,9 @@ fn a_flush_waits_for_what_goes_ahead_and_for_what_was_there_before() {
 #[test]
 fn of_what_goes_ahead_a_batch_is_taken_at_a_time() {
     let queue = Queue::new(100, 2, LONG);
-    queue.push_event(sample::started("a", 2), None);
+    queue.push_event(sample::started("a", 2));
     for _ in 0..5 {
-        queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
+        queue.put(StoreEntry::ForgetRunning, Urgency::Ahead).unwrap();
     }
     let taken: Vec<_> = (0..3)
         .map(|_| queue.take().unwrap())
@@ -253,9 +262,9 @@ fn who_waits_for_a_batch_is_not_told_of_what_went_ahead() {
         events: 0,
         error: "the disk is full".to_owned(),
     };
-    queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
+    queue.put(StoreEntry::ForgetRunning, Urgency::Ahead).unwrap();
     let ahead = queue.take().unwrap();
-    queue.push(StoreEntry::ForgetRunning).unwrap();
+    queue.put(StoreEntry::ForgetRunning, Urgency::InOrder).unwrap();
     queue.settle(ahead.count, ahead.ahead, dropped());
     assert_eq!(queue.given_up_since(0), None);
     let batch = queue.take().unwrap();

@@ -8,13 +8,13 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_model::{Action, Event, PinKey, ProcessRef, ServerId};
+use mcpmon_model::Action;
 
 use super::{
-    Access, BinaryPin, DeclaredServer, Destination, RetentionLimits, SinkSettings, Store, StoreEntry,
-    StoreError, StoreLocation, StoredEvent,
+    Access, Destination, RetentionLimits, SinkSettings, Store, StoreEntry, StoreError, StoreLocation,
+    StoredEvent,
     journal::Journal,
-    queue::{DeferredEvent, Queue, QueueRefusal},
+    queue::{PendingEvent, Queue, QueueRefusal, Urgency},
     writer::StoreWriter,
 };
 
@@ -192,79 +192,28 @@ impl Recorder {
 
     /// Records `event`. If the queue is full, the event is counted, and the loss is reported as `mcp_events_lost`
     /// later. A block survives a kill of this process.
-    pub fn push(&self, event: Event) {
-        self.push_of(event, None);
-    }
-
-    /// Records `event` as [`push`](Self::push) does; it is assigned to `process` unless it names a process itself. The
-    /// writer copies what it needs of `process`.
-    pub fn push_of(&self, mut event: Event, process: Option<&Arc<ProcessRef>>) {
-        if event.action == Action::Block {
-            event.process = event
-                .process
-                .or_else(|| process.map(|process| (**process).clone()));
-            return self.push_block(event);
+    pub fn push(&self, event: impl Into<PendingEvent>) {
+        let pending = event.into();
+        if pending.event.action != Action::Block {
+            return self.0.queue.push_event(pending);
         }
-        self.0.queue.push_event(event, process.cloned());
-    }
-
-    /// Records `event` as [`push_of`](Self::push_of) does, after `word` has completed it. Unless the event is a block,
-    /// the writer calls `word`, so that the caller does not wait for it.
-    pub fn push_unworded(
-        &self,
-        mut event: Event,
-        process: Option<&Arc<ProcessRef>>,
-        word: impl FnOnce(&mut Event) + Send + 'static,
-    ) {
-        if event.action == Action::Block {
-            word(&mut event);
-            return self.push_of(event, process);
-        }
-        self.0.queue.push_unworded(DeferredEvent {
-            event,
-            process: process.cloned(),
-            word: Box::new(word),
-        });
-    }
-
-    fn push_block(&self, event: Event) {
+        let event = pending.complete();
         let kind = event.kind.event_type();
         let stored = StoredEvent::identified(&self.0.settings.host, event);
-        match self.0.journal.keep(&stored) {
-            Ok(true) => self.0.queue.push_kept(stored, kind),
-            Ok(false) => self.0.queue.push_stored(stored, kind),
-            Err(error) => {
-                self.0
-                    .queue
-                    .note_error(format!("the journal cannot be written: {error}"));
-                self.0.queue.push_stored(stored, kind);
-            }
-        }
+        let is_in_journal = self.0.journal.keep(&stored).unwrap_or_else(|error| {
+            let cause = format!("the journal cannot be written: {error}");
+            self.0.queue.note_error(cause);
+            false
+        });
+        self.0.queue.push_stored(stored, kind, is_in_journal);
     }
 
-    /// Stores `entry`, in order with the events.
+    /// Stores `entry`.
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
-    pub fn put(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
-        self.0.queue.push(entry)
-    }
-
-    /// Stores `entry` as [`put`](Self::put) does, but some milliseconds later rather than wake the writer.
-    ///
-    /// # Errors
-    /// Returns an error if the queue is full or closed.
-    pub fn put_soon(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
-        self.0.queue.push_soon(entry)
-    }
-
-    /// Stores `entry` as soon as no batch is being written, ahead of everything that was recorded before, because
-    /// others in its session need it.
-    ///
-    /// # Errors
-    /// Returns an error if the queue is full or closed.
-    pub fn put_ahead(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
-        self.0.queue.push_ahead(entry)
+    pub fn put(&self, entry: StoreEntry, urgency: Urgency) -> Result<(), QueueRefusal> {
+        self.0.queue.put(entry, urgency)
     }
 
     /// Returns the number of entries that go ahead and wait.
@@ -279,53 +228,13 @@ impl Recorder {
     pub fn put_all(&self, entries: Vec<StoreEntry>, timeout: Duration) -> Result<(), EntryNotStored> {
         let accepted = self.0.queue.accepted();
         for entry in entries {
-            self.put(entry)?;
+            self.put(entry, Urgency::InOrder)?;
         }
         self.flush(timeout)?;
         match self.0.queue.given_up_since(accepted) {
             Some(cause) => Err(EntryNotStored::GivenUp(cause)),
             None => Ok(()),
         }
-    }
-
-    /// Stores `pin`, in order with the events; it replaces one with the same key, set and part.
-    ///
-    /// # Errors
-    /// Returns an error if the queue is full or closed.
-    pub fn put_pin(&self, pin: BinaryPin) -> Result<(), QueueRefusal> {
-        self.put(StoreEntry::PutPin(pin))
-    }
-
-    /// Removes every pin of a server.
-    ///
-    /// # Errors
-    /// Returns an error if the queue is full or closed.
-    pub fn delete_pins(&self, server: ServerId) -> Result<(), QueueRefusal> {
-        self.put(StoreEntry::DeletePins(server))
-    }
-
-    /// Removes one set of pins.
-    ///
-    /// # Errors
-    /// Returns an error if the queue is full or closed.
-    pub fn delete_pin_set(&self, key: PinKey, number: u32) -> Result<(), QueueRefusal> {
-        self.put(StoreEntry::DeletePinSet(key, number))
-    }
-
-    /// Replaces the servers that the configuration declares.
-    ///
-    /// # Errors
-    /// Returns an error if the queue is full or closed.
-    pub fn declare(&self, servers: Vec<DeclaredServer>) -> Result<(), QueueRefusal> {
-        self.put(StoreEntry::Declare(servers))
-    }
-
-    /// Records that no server is known to be running: a daemon does so before it looks for them.
-    ///
-    /// # Errors
-    /// Returns an error if the queue is full or closed.
-    pub fn forget_running(&self) -> Result<(), QueueRefusal> {
-        self.put(StoreEntry::ForgetRunning)
     }
 
     /// Returns the bytes that the store takes on the disk, including what is not merged into it yet.

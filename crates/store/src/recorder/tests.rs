@@ -1,10 +1,10 @@
 use std::sync::mpsc::RecvTimeoutError;
 
-use mcpmon_model::{Direction, PinPart, Severity, Timestamp};
+use mcpmon_model::{Direction, PinKey, PinPart, ServerId, Severity, Timestamp};
 use rusqlite::Connection;
 
 use super::*;
-use crate::{Filter, StoreReader, StoredEvent, sample};
+use crate::{BinaryPin, DeclaredServer, Filter, StoreReader, StoredEvent, sample};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -123,20 +123,28 @@ fn pins_and_declarations_go_through_the_same_writer() {
         pinned_at: Timestamp(sample::NOON),
         pinned_by: "first_use".into(),
     };
-    recorder.put_pin(pin.clone()).unwrap();
+    recorder
+        .put(StoreEntry::PutPin(pin.clone()), Urgency::InOrder)
+        .unwrap();
     let declared = DeclaredServer {
         server_id: ServerId::new("b").unwrap(),
         server_type: mcpmon_model::ServerType::Http,
         command: "https://b.example/mcp".into(),
     };
-    recorder.declare(vec![declared]).unwrap();
+    recorder
+        .put(StoreEntry::Declare(vec![declared]), Urgency::InOrder)
+        .unwrap();
     recorder.flush(TIMEOUT).unwrap();
     assert_eq!(bench.reader().pins().unwrap(), std::slice::from_ref(&pin));
     assert_eq!(bench.reader().servers().unwrap()[0].server_id, "b");
-    recorder.delete_pin_set(pin.key.clone(), 2).unwrap();
+    recorder
+        .put(StoreEntry::DeletePinSet(pin.key.clone(), 2), Urgency::InOrder)
+        .unwrap();
     recorder.flush(TIMEOUT).unwrap();
     assert_eq!(bench.reader().pins().unwrap(), std::slice::from_ref(&pin));
-    recorder.delete_pins(pin.key.server).unwrap();
+    recorder
+        .put(StoreEntry::DeletePins(pin.key.server), Urgency::InOrder)
+        .unwrap();
     recorder.flush(TIMEOUT).unwrap();
     assert_eq!(bench.reader().pins().unwrap(), []);
 }

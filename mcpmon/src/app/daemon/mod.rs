@@ -35,7 +35,7 @@ use mcpmon_policy::{
 use mcpmon_session::{Policies, clock, models::Models};
 use mcpmon_store::{
     Access, DAEMON_STORE, OpenError, QueryError, Recorder, RecorderSettings, SinkSettings, Sole, SoleError,
-    Span, StoreEntry, StoreError, StoreLocation, WATCH_INTERVAL, metrics::Metrics,
+    Span, StoreEntry, StoreError, StoreLocation, Urgency, WATCH_INTERVAL, metrics::Metrics,
 };
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -264,7 +264,7 @@ impl Daemon {
             location: location.clone(),
             ..RecorderSettings::new(&store)
         })?;
-        if recorder.forget_running().is_err() {
+        if recorder.put(StoreEntry::ForgetRunning, Urgency::InOrder).is_err() {
             tracing::warn!("the store may list servers of an earlier run as running");
         }
         let (mut sensor, not_kept) = sensing::start(&options.bpffs, &agent_names(&loaded))?;
@@ -489,7 +489,11 @@ impl Daemon {
             until: clock::now(),
         };
         // If the queue is full, reports show a time in which the host was not watched.
-        if self.recorder.put_soon(StoreEntry::Watch(watch)).is_err() {
+        if self
+            .recorder
+            .put(StoreEntry::Watch(watch), Urgency::Soon)
+            .is_err()
+        {
             tracing::warn!("the store does not hear that the host is watched");
         }
     }

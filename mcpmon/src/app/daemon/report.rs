@@ -30,7 +30,7 @@ use mcpmon_kernel::{
 use mcpmon_model::{Kills, ServerId};
 use mcpmon_policy::HostName;
 use mcpmon_session::{clock, pins};
-use mcpmon_store::{StoreReader, json};
+use mcpmon_store::{StoreEntry, StoreReader, Urgency, json};
 
 /// The name of this component in events and `mcpmon status`.
 const KERNEL_LINKS: &str = "kernel links";
@@ -187,7 +187,10 @@ impl Daemon {
             Err(error) => return DaemonAnswer::Error(error.to_string()),
         };
         let done = had_pins.then(|| server.to_string());
-        match self.recorder.delete_pins(server) {
+        match self
+            .recorder
+            .put(StoreEntry::DeletePins(server), Urgency::InOrder)
+        {
             Ok(()) => DaemonAnswer::Decided(done.into_iter().collect()),
             Err(_) => not_stored(),
         }

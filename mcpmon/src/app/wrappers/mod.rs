@@ -25,7 +25,7 @@ use mcpmon_config::Sources;
 use mcpmon_http::shares::{Quota, QuotaOwner, QuotaPermit};
 use mcpmon_model::{CallAnswer, Digest, Event, Kills, ProcessId, SessionId};
 use mcpmon_session::{Hello, clock, pins, protocol::StartedProcess};
-use mcpmon_store::{Recorder, SessionMember, Store, StoreReader};
+use mcpmon_store::{Recorder, SessionMember, Store, StoreEntry, StoreReader, Urgency};
 use tokio::net::UnixStream;
 
 use self::{calls::SessionCalls, peer::OwnProgram, refused::RefusedWrappers};
@@ -193,7 +193,7 @@ impl Wrappers {
         if self
             .0
             .recorder
-            .put(mcpmon_store::StoreEntry::PolicyChanged)
+            .put(StoreEntry::PolicyChanged, Urgency::InOrder)
             .is_err()
         {
             tracing::warn!("running wrappers do not hear of the new policy");

@@ -8,7 +8,7 @@ use mcpmon_session::{
     protocol::{Hear, Say, SharedSessionState},
     shared,
 };
-use mcpmon_store::{SessionMember, StoreEntry, StoreError};
+use mcpmon_store::{SessionMember, StoreEntry, StoreError, Urgency};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
@@ -267,7 +267,7 @@ fn leave(wrappers: &Wrappers, number: u64, member: SessionMember) {
     if wrappers
         .0
         .recorder
-        .put(StoreEntry::Leave(clock::now(), member))
+        .put(StoreEntry::Leave(clock::now(), member), Urgency::InOrder)
         .is_err()
     {
         tracing::warn!("a session does not hear that a server left");
