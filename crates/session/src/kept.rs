@@ -112,7 +112,7 @@ fn say(entries: &[StoreEntry]) -> Option<Say> {
             StoreEntry::ForgetDefinition(key) => forget.push(key.clone()),
             StoreEntry::HoldCall(_, call) => held.push((**call).clone()),
             StoreEntry::ReleaseCall(_, id) => released.push(id.clone()),
-            StoreEntry::Recent(_, happened) => recent.push((**happened).clone()),
+            StoreEntry::Recent(_, happened, _) => recent.push((**happened).clone()),
             StoreEntry::Unread(_, output, _) => recent.push(Recent::Output((**output).clone())),
             // The daemon notices from the end of the connection who leaves; it writes the other entries itself.
             StoreEntry::Leave(..)

@@ -41,7 +41,6 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -82,7 +81,7 @@ use self::{
     own::FollowedFile,
     protocol::SharedSessionState,
     reading::ResultReader,
-    shared::{SharedError, StateHolder},
+    shared::StateHolder,
 };
 pub use self::{own::mistakes, settings::own_settings};
 
@@ -135,20 +134,6 @@ pub enum JudgeError {
     /// This process cannot be found in `/proc`.
     #[error("cannot tell which process this is: is /proc mounted?")]
     NoProcess,
-}
-
-impl From<SharedError> for JudgeError {
-    fn from(error: SharedError) -> Self {
-        match error {
-            SharedError::Link(error) => Self::Store(StoreError::Unreachable {
-                who: "the daemon".to_owned(),
-                source: io::Error::other(error),
-            }),
-            SharedError::Open(error) => error.into(),
-            SharedError::Query(error) => error.into(),
-            SharedError::Store(error) => error.into(),
-        }
-    }
 }
 
 /// Judges one conversation. Records are written from [`join`](Self::join) on; they wait until then.
@@ -539,7 +524,9 @@ impl Session {
                 StoreEffect::ReleaseCall(id) => {
                     StoreEntry::ReleaseCall(self.host.member.identity.clone(), id)
                 }
-                StoreEffect::Share(recent) => StoreEntry::Recent(self.host.member.session.clone(), recent),
+                StoreEffect::Share(recent) => {
+                    StoreEntry::Recent(self.host.member.session.clone(), recent, None)
+                }
                 StoreEffect::ShareResult { mut output, result } => {
                     // While many records wait, results are not searched, because they would have to be kept in memory.
                     // Their content counts as unread then.

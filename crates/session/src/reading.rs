@@ -42,5 +42,6 @@ fn read(entry: StoreEntry) -> Option<StoreEntry> {
         return Some(entry);
     };
     let output = cross_server::read_result(*output, &result)?;
-    Some(StoreEntry::Recent(session, Box::new(Recent::Output(output))))
+    let output = Box::new(Recent::Output(output));
+    Some(StoreEntry::Recent(session, output, None))
 }

@@ -1,7 +1,7 @@
 //! Shared state of a session: members, pins and approvals, the policy, recent calls. One holder has it: the daemon, or
 //! the user's own store if there is none.
 
-use std::{ffi::OsString, fmt, fs::File, path::Path, sync::Arc};
+use std::{ffi::OsString, fmt, fs::File, io, path::Path, sync::Arc};
 
 use mcpmon_guard::Absence;
 use mcpmon_model::{
@@ -11,7 +11,7 @@ use mcpmon_model::{
 use mcpmon_policy::Policy;
 use mcpmon_store::{Generation, OpenError, QueryError, SessionMember, StoreError, StoreReader};
 
-use super::{comparison::Comparison, link::LinkError, protocol::SharedSessionState};
+use super::{JudgeError, comparison::Comparison, link::LinkError, protocol::SharedSessionState};
 
 /// Holds the shared state of one session.
 pub(super) trait StateHolder: fmt::Debug + Send {
@@ -108,6 +108,20 @@ pub(super) enum SharedError {
     /// The store cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<SharedError> for JudgeError {
+    fn from(error: SharedError) -> Self {
+        match error {
+            SharedError::Link(error) => Self::Store(StoreError::Unreachable {
+                who: "the daemon".to_owned(),
+                source: io::Error::other(error),
+            }),
+            SharedError::Open(error) => error.into(),
+            SharedError::Query(error) => error.into(),
+            SharedError::Store(error) => error.into(),
+        }
+    }
 }
 
 /// Reads the state of the conversation `own`, in a session of `members`. `lives` returns whether a process is alive.

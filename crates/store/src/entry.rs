@@ -28,8 +28,8 @@ pub enum StoreEntry {
     HoldCall(ProcessId, Box<HeldCall>),
     /// A held call of a server whose client no longer waits, by its id.
     ReleaseCall(PinKey, String),
-    /// Recent calls of a session, for the rules over several servers.
-    Recent(SessionId, Box<Recent>),
+    /// A recent call or result of a session, for the rules over several servers; with the user, in a store of many users.
+    Recent(SessionId, Box<Recent>, Option<u32>),
     /// A result that was not searched for sensitive content yet; it is stored once it was.
     Unread(SessionId, Box<RecentOutput>, Box<str>),
     /// A server left its session.

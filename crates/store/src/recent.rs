@@ -13,16 +13,21 @@ use super::{Store, StoreError};
 const CALLS_KEPT: Duration = Duration::from_hours(1);
 /// The time for which results are kept: the longest window that a configuration can have.
 const OUTPUTS_KEPT: Duration = Duration::from_mins(10);
-/// Most results and calls that are kept for all sessions, however young they are: unlike events, they have no limit of
-/// size.
+/// Most results and calls that are kept for all sessions of a user, however young they are: unlike events, they have no
+/// limit of size.
 const MAX_OUTPUTS: u32 = 4096;
 const MAX_CALLS: u32 = 1 << 16;
+/// The same limits in a store of many users.
+const MAX_OUTPUTS_OF_USER: u32 = 1024;
+const MAX_CALLS_OF_USER: u32 = 1 << 13;
 /// Number of added rows between two checks for too many calls, and for old ones.
 const BETWEEN_LOOKS: i64 = 4096;
-/// Number of added rows between two checks for too many results, which are long, and have an index.
+/// Number of added rows between two checks for too many results, which are long.
 const BETWEEN_LOOKS_AT_OUTPUTS: i64 = 256;
 /// Most rows that are read at once; a window never contains more.
 const MAX_ROWS: u32 = 8192;
+/// Most rows that are read at once of all users.
+const MAX_ROWS_OF_USERS: u32 = 1 << 16;
 
 impl Store {
     /// Calls `work` with what was added to a session after the row `after`, and adds what `work` returns; no other
@@ -38,25 +43,41 @@ impl Store {
     ) -> Result<(T, Option<i64>), StoreError> {
         self.write(|transaction| {
             let (value, added) = work(since(transaction, session, after)?);
-            let row = added.map(|added| put(transaction, session, &added)).transpose()?;
+            let row = added
+                .map(|added| put(transaction, session, None, &added))
+                .transpose()?;
             Ok((value, row))
         })
     }
 }
 
-/// Adds a call or result, and returns the number of its row.
-pub(super) fn put(connection: &Connection, session: &SessionId, recent: &Recent) -> rusqlite::Result<i64> {
+/// Adds a call or result, and returns the number of its row. `uid` is the user, in a store of many users.
+pub(super) fn put(
+    connection: &Connection,
+    session: &SessionId,
+    uid: Option<u32>,
+    recent: &Recent,
+) -> rusqlite::Result<i64> {
     let what = serde_json::to_string(recent)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     let is_output = matches!(recent, Recent::Output(_));
     connection
-        .prepare_cached("INSERT INTO recent (session_id, at, is_output, what) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![session.key().as_str(), recent.at().0, is_output, what])?;
+        .prepare_cached(
+            "INSERT INTO recent (session_id, uid, at, is_output, what) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            session.key().as_str(),
+            uid,
+            recent.at().0,
+            is_output,
+            what
+        ])?;
     let row = connection.last_insert_rowid();
     if row % BETWEEN_LOOKS == 0 {
         prune_oldest(connection, recent.at())?;
+        prune_excess(connection, uid)?;
     } else if row % BETWEEN_LOOKS_AT_OUTPUTS == 0 {
-        prune_outputs(connection)?;
+        prune_outputs(connection, uid)?;
     }
     Ok(row)
 }
@@ -65,7 +86,8 @@ pub(super) fn put(connection: &Connection, session: &SessionId, recent: &Recent)
 fn since(connection: &Connection, session: &SessionId, after: i64) -> rusqlite::Result<Vec<(i64, Recent)>> {
     let rows: Vec<(i64, String)> = connection
         .prepare_cached(
-            "SELECT seq, what FROM recent WHERE session_id = ?1 AND seq > ?2 ORDER BY seq DESC LIMIT ?3",
+            "SELECT seq, what FROM recent WHERE session_id = ?1 AND uid IS NULL AND seq > ?2 \
+             ORDER BY seq DESC LIMIT ?3",
         )?
         .query_map(params![session.key().as_str(), after, MAX_ROWS], |row| {
             Ok((row.get(0)?, row.get(1)?))
@@ -73,11 +95,33 @@ fn since(connection: &Connection, session: &SessionId, after: i64) -> rusqlite::
         .collect::<Result<_, _>>()?;
     let mut happened = Vec::with_capacity(rows.len());
     for (row, what) in rows.into_iter().rev() {
-        match serde_json::from_str(&what) {
-            Ok(recent) => happened.push((row, recent)),
-            Err(error) => tracing::warn!(%error, "what happened in a session cannot be read"),
-        }
+        happened.extend(parse(&what).map(|recent| (row, recent)));
     }
+    Ok(happened)
+}
+
+fn parse(what: &str) -> Option<Recent> {
+    serde_json::from_str(what)
+        .inspect_err(|error| tracing::warn!(%error, "what happened in a session cannot be read"))
+        .ok()
+}
+
+/// Returns the newest calls and results of the sessions in a store of many users, oldest first: the user, the session's
+/// key, and the call or result.
+pub(super) fn of_users(connection: &Connection) -> rusqlite::Result<Vec<(u32, SessionId, Recent)>> {
+    let mut statement = connection.prepare(
+        "SELECT uid, session_id, what FROM recent WHERE uid IS NOT NULL ORDER BY seq DESC LIMIT ?1",
+    )?;
+    let rows = statement.query_map([MAX_ROWS_OF_USERS], |row| {
+        let what: String = row.get(2)?;
+        Ok((row.get(0)?, row.get::<_, String>(1)?, parse(&what)))
+    })?;
+    let mut happened = Vec::new();
+    for row in rows {
+        let (uid, session, recent) = row?;
+        happened.extend(recent.map(|recent| (uid, SessionId::new(session), recent)));
+    }
+    happened.reverse();
     Ok(happened)
 }
 
@@ -91,8 +135,13 @@ pub(super) fn prune(connection: &Connection, now: Timestamp) -> rusqlite::Result
     connection
         .prepare_cached("DELETE FROM recent WHERE at < ?1 OR (is_output AND at < ?2)")?
         .execute([before(now, CALLS_KEPT), before(now, OUTPUTS_KEPT)])?;
-    prune_calls(connection, MAX_CALLS)?;
-    prune_outputs(connection)
+    let users: Vec<Option<u32>> = connection
+        .prepare_cached("SELECT DISTINCT uid FROM recent")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    users
+        .into_iter()
+        .try_for_each(|uid| prune_excess(connection, uid))
 }
 
 /// Removes old entries that were added before any younger one, which nearly all are. Reads rows only up to the first
@@ -110,8 +159,7 @@ fn prune_oldest(connection: &Connection, now: Timestamp) -> rusqlite::Result<()>
                  (SELECT seq FROM recent WHERE is_output AND at >= ?1 ORDER BY seq LIMIT 1)",
         )?
         .execute([before(now, OUTPUTS_KEPT)])?;
-    prune_calls(connection, MAX_CALLS)?;
-    prune_outputs(connection)
+    Ok(())
 }
 
 fn before(now: Timestamp, kept: Duration) -> i64 {
@@ -119,32 +167,33 @@ fn before(now: Timestamp, kept: Duration) -> i64 {
         .saturating_sub(i64::try_from(kept.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Removes the oldest calls beyond `most`. Rows are counted in their indexes, which are much smaller than the table.
-fn prune_calls(connection: &Connection, most: u32) -> rusqlite::Result<()> {
-    let count =
-        |what| -> rusqlite::Result<i64> { connection.prepare_cached(what)?.query_row([], |row| row.get(0)) };
-    let outputs = count("SELECT count(*) FROM recent WHERE is_output")?;
-    let calls = count("SELECT count(*) FROM recent")? - outputs;
-    let excess = calls - i64::from(most);
-    if excess > 0 {
-        connection
-            .prepare_cached(
-                "DELETE FROM recent WHERE seq IN \
-                     (SELECT seq FROM recent WHERE NOT is_output ORDER BY seq LIMIT ?1)",
-            )?
-            .execute([excess])?;
-    }
-    Ok(())
+/// Removes the oldest calls and results of a user beyond the limits.
+fn prune_excess(connection: &Connection, uid: Option<u32>) -> rusqlite::Result<()> {
+    let calls = uid.map_or(MAX_CALLS, |_| MAX_CALLS_OF_USER);
+    prune_beyond(connection, uid, false, calls)?;
+    prune_outputs(connection, uid)
 }
 
-/// Removes the oldest results beyond the limit.
-fn prune_outputs(connection: &Connection) -> rusqlite::Result<()> {
+/// Removes the oldest results of a user beyond the limit.
+fn prune_outputs(connection: &Connection, uid: Option<u32>) -> rusqlite::Result<()> {
+    let outputs = uid.map_or(MAX_OUTPUTS, |_| MAX_OUTPUTS_OF_USER);
+    prune_beyond(connection, uid, true, outputs)
+}
+
+/// Removes the oldest entries of one kind and user beyond `most`. They are found by an index, which is much smaller than
+/// the table.
+fn prune_beyond(
+    connection: &Connection,
+    uid: Option<u32>,
+    is_output: bool,
+    most: u32,
+) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "DELETE FROM recent WHERE is_output AND seq <= \
-                 (SELECT seq FROM recent WHERE is_output ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
+            "DELETE FROM recent WHERE uid IS ?1 AND is_output = ?2 AND seq <= \
+                 (SELECT seq FROM recent WHERE uid IS ?1 AND is_output = ?2 ORDER BY seq DESC LIMIT 1 OFFSET ?3)",
         )?
-        .execute([MAX_OUTPUTS])?;
+        .execute(params![uid, is_output, most])?;
     Ok(())
 }
 
@@ -153,7 +202,7 @@ mod tests {
     use mcpmon_model::{Action, Fingerprint, RecentCall, RecentOutput, ServerId, ToolCategory};
 
     use super::*;
-    use crate::sample;
+    use crate::{StoreReader, sample};
 
     fn call(at: i64) -> Recent {
         Recent::Call(RecentCall {
@@ -198,7 +247,7 @@ mod tests {
         assert_eq!(seen_first, 0);
         let first = first.expect("it was added");
         store
-            .write(|transaction| put(transaction, &session, &output(2)))
+            .write(|transaction| put(transaction, &session, None, &output(2)))
             .unwrap();
         assert_eq!(seen(&mut store, "s1", 0), [call(1), output(2)]);
         assert_eq!(seen(&mut store, "s1", first), [output(2)]);
@@ -213,9 +262,9 @@ mod tests {
         store
             .write(|transaction| {
                 for recent in [call(0), output(0), call(60 * minute), output(60 * minute)] {
-                    put(transaction, &session, &recent)?;
+                    put(transaction, &session, None, &recent)?;
                 }
-                put(transaction, &session, &call(61 * minute))?;
+                put(transaction, &session, None, &call(61 * minute))?;
                 prune(transaction, Timestamp(i64::MAX))
             })
             .unwrap();
@@ -223,7 +272,7 @@ mod tests {
         assert_eq!(seen(&mut store, "s1", 0), rest);
         store
             .write(|transaction| {
-                put(transaction, &session, &call(75 * minute))?;
+                put(transaction, &session, None, &call(75 * minute))?;
                 prune(transaction, Timestamp(75 * minute))
             })
             .unwrap();
@@ -245,9 +294,9 @@ mod tests {
         store
             .write(|transaction| {
                 for recent in [call(0), output(0), call(55 * minute), output(55 * minute)] {
-                    put(transaction, &session, &recent)?;
+                    put(transaction, &session, None, &recent)?;
                 }
-                put(transaction, &session, &call(0)) // call(0) comes late
+                put(transaction, &session, None, &call(0)) // call(0) comes late
             })
             .unwrap();
         assert_eq!(left(&mut store, 9).len(), 5, "all of it is young");
@@ -275,11 +324,11 @@ mod tests {
         store
             .write(|transaction| {
                 for at in 0..10 {
-                    put(transaction, &session, &call(at))?;
-                    put(transaction, &session, &output(at))?;
+                    put(transaction, &session, None, &call(at))?;
+                    put(transaction, &session, None, &output(at))?;
                 }
-                prune_calls(transaction, 10)?;
-                prune_calls(transaction, 3)
+                prune_beyond(transaction, None, false, 10)?;
+                prune_beyond(transaction, None, false, 3)
             })
             .unwrap();
         let calls: Vec<Recent> = seen(&mut store, "s1", 0)
@@ -297,7 +346,7 @@ mod tests {
         store
             .write(|transaction| {
                 for _ in 0..MAX_OUTPUTS + 1000 {
-                    put(transaction, &session, &output(7))?;
+                    put(transaction, &session, None, &output(7))?;
                 }
                 Ok(())
             })
@@ -311,7 +360,7 @@ mod tests {
         );
         store
             .write(|transaction| {
-                put(transaction, &session, &call(7))?;
+                put(transaction, &session, None, &call(7))?;
                 prune(transaction, Timestamp(7))
             })
             .unwrap();
@@ -319,17 +368,41 @@ mod tests {
     }
 
     #[test]
-    fn too_many_results_are_found_by_their_index() {
+    fn too_many_entries_are_found_by_their_index() {
         let (_directory, mut store) = sample::store();
         let plan: Vec<String> = store
             .write(|transaction| {
                 let mut plan = transaction.prepare(
                     "EXPLAIN QUERY PLAN \
-                     SELECT seq FROM recent WHERE is_output ORDER BY seq DESC LIMIT 1 OFFSET 4096",
+                     SELECT seq FROM recent WHERE uid IS ?1 AND is_output = 1 ORDER BY seq DESC LIMIT 1 OFFSET 4096",
                 )?;
-                plan.query_map([], |row| row.get("detail"))?.collect()
+                plan.query_map([None::<u32>], |row| row.get("detail"))?.collect()
             })
             .unwrap();
-        assert!(plan.concat().contains("recent_outputs"), "{plan:?}");
+        assert_eq!(plan.len(), 1, "{plan:?}");
+        assert!(plan[0].contains("COVERING INDEX recent_by_user"), "{plan:?}");
+    }
+
+    #[test]
+    fn entries_of_users_are_read_together_and_pruned_apart() {
+        let (_directory, mut store) = sample::store();
+        let session = SessionId::new("claude-0123456789ab");
+        let added = store.write(|transaction| {
+            put(transaction, &session, Some(1), &output(1))?;
+            for _ in 0..MAX_OUTPUTS_OF_USER + 9 {
+                put(transaction, &session, Some(2), &output(2))?;
+            }
+            put(transaction, &session, None, &call(3))?;
+            prune(transaction, Timestamp(4))
+        });
+        added.unwrap();
+        let found = store.read(StoreReader::recent_of_users).unwrap();
+        assert_eq!(found.len(), 1 + MAX_OUTPUTS_OF_USER as usize);
+        assert_eq!(
+            found[0],
+            (1, session.key(), output(1)),
+            "another user's flood removed nothing"
+        );
+        assert_eq!(seen(&mut store, session.as_str(), 0), [call(3)]);
     }
 }

@@ -270,6 +270,15 @@ const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE servers ADD COLUMN package TEXT;
 ",
+    "
+    -- The user, in a store of many users.
+    ALTER TABLE recent ADD COLUMN uid INTEGER;
+
+    DROP INDEX recent_by_session;
+    DROP INDEX recent_outputs;
+    CREATE INDEX recent_by_session ON recent (session_id, uid);
+    CREATE INDEX recent_by_user ON recent (uid, is_output);
+",
 ];
 
 /// The condition for events that belong to the launch of a server. The index `events_of_launches` has the same

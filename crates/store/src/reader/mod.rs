@@ -12,8 +12,8 @@ use std::{
 };
 
 use mcpmon_model::{
-    AnsweredCall, DefinitionKey, DefinitionRecord, HeldCall, Kills, PinKey, ProcessId, ServerId, SessionId,
-    Timestamp,
+    AnsweredCall, DefinitionKey, DefinitionRecord, HeldCall, Kills, PinKey, ProcessId, Recent, ServerId,
+    SessionId, Timestamp,
 };
 use nix::{
     fcntl::{AT_FDCWD, AtFlags},
@@ -29,6 +29,7 @@ use super::{
     open_error::OpenError,
     own_records, pins,
     query::{self, EventRange},
+    recent,
     schema::{self, SchemaError},
     servers, sessions, skills, watches,
 };
@@ -395,6 +396,15 @@ impl StoreReader {
         let oldest =
             self.run(|connection| connection.query_row(select, [], |row| row.get::<_, Option<i64>>(0)))?;
         Ok(oldest.map(Timestamp))
+    }
+
+    /// Returns the newest calls and results of the sessions in a store of many users, oldest first: the user, the key of
+    /// the session, and the call or result.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
+    pub fn recent_of_users(&self) -> Result<Vec<(u32, SessionId, Recent)>, QueryError> {
+        self.run(recent::of_users)
     }
 
     /// Returns the parts of `span` in which no daemon watched.

@@ -155,11 +155,11 @@ impl Store {
                         StoreEntry::ReleaseCall(identity, id) => {
                             held_calls::release(transaction, identity, id)?
                         }
-                        StoreEntry::Recent(session, happened) => {
-                            recent::put(transaction, session, happened)?;
+                        StoreEntry::Recent(session, happened, uid) => {
+                            recent::put(transaction, session, *uid, happened)?;
                         }
                         StoreEntry::Unread(session, output, _) => {
-                            recent::put(transaction, session, &Recent::Output((**output).clone()))?;
+                            recent::put(transaction, session, None, &Recent::Output((**output).clone()))?;
                         }
                         StoreEntry::Leave(now, member) => {
                             sessions::leave(transaction, *now, member)?;

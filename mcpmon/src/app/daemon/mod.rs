@@ -264,7 +264,8 @@ impl Daemon {
             location: location.clone(),
             ..RecorderSettings::new(&store)
         })?;
-        if recorder.put(StoreEntry::ForgetRunning, Urgency::InOrder).is_err() {
+        let forgotten = recorder.put(StoreEntry::ForgetRunning, Urgency::InOrder);
+        if forgotten.is_err() {
             tracing::warn!("the store may list servers of an earlier run as running");
         }
         let (mut sensor, not_kept) = sensing::start(&options.bpffs, &agent_names(&loaded))?;
@@ -489,11 +490,8 @@ impl Daemon {
             until: clock::now(),
         };
         // If the queue is full, reports show a time in which the host was not watched.
-        if self
-            .recorder
-            .put(StoreEntry::Watch(watch), Urgency::Soon)
-            .is_err()
-        {
+        let put = self.recorder.put(StoreEntry::Watch(watch), Urgency::Soon);
+        if put.is_err() {
             tracing::warn!("the store does not hear that the host is watched");
         }
     }

@@ -1,5 +1,8 @@
 //! Recent calls of every session, kept for its wrappers: each call is checked and counted in one step.
 //!
+//! The windows are in memory, and the recorder writes what is counted into the store, where the next run of the daemon
+//! finds it. A check in a transaction of the store would wait for the records of all users.
+//!
 //! A wrapper's records are accepted for its own session only. Its times are not accepted: with a false time, calls
 //! would expire that others have to be checked against.
 
@@ -12,22 +15,26 @@ use mcpmon_config::{Sources, load_sources};
 use mcpmon_engine::cross_server::CallWindow;
 use mcpmon_model::{Recent, SessionId, SharedCall, SharedCallAnswer, Timestamp};
 use mcpmon_policy::Policy;
-use mcpmon_store::SessionMember;
+use mcpmon_store::{Recorder, SessionMember, StoreEntry, Urgency};
 
 use super::lock;
 
 /// Most sessions whose calls are kept, of all users and of one.
 const MAX_SESSIONS: usize = 1024;
 const MAX_OF_USER: usize = 128;
+/// Most records that may wait while calls are written for the next run: no user displaces records of others with calls.
+const MAX_QUEUED: usize = 4096;
 
 /// Recent calls by user and session key, and the policy that calls are checked by.
 #[derive(Debug)]
 pub(super) struct SessionCalls {
     policy: Mutex<Arc<Policy>>,
     windows: Mutex<Windows>,
+    recorder: Recorder,
 }
 
-type Windows = BTreeMap<(u32, SessionId), HeldCalls>;
+type SessionKey = (u32, SessionId);
+type Windows = BTreeMap<SessionKey, HeldCalls>;
 
 /// The recent calls of one session.
 #[derive(Debug, Default)]
@@ -37,13 +44,23 @@ struct HeldCalls {
 }
 
 impl SessionCalls {
-    /// Makes the state without any session.
-    pub(super) fn new(policy: &Sources) -> Self {
+    /// Makes the state of sessions with these earlier calls. `recorder` gets the later ones.
+    pub(super) fn new(
+        policy: &Sources,
+        recorder: Recorder,
+        now: Timestamp,
+        earlier: Vec<(u32, SessionId, Recent)>,
+    ) -> Self {
         let sessions = Self {
             policy: Mutex::default(),
             windows: Mutex::default(),
+            recorder,
         };
         sessions.adopt(policy);
+        for (uid, session, recent) in earlier {
+            let recent = recent.not_after(now);
+            sessions.with(recent.at(), (uid, session), |window| window.take(recent));
+        }
         sessions
     }
 
@@ -62,7 +79,9 @@ impl SessionCalls {
     pub(super) fn check(&self, now: Timestamp, member: &SessionMember, call: SharedCall) -> SharedCallAnswer {
         let policy = Arc::clone(&lock(&self.policy));
         let call = SharedCall { at: now, ..call };
-        self.with(now, member, |window| window.admit(&policy, &call).0)
+        let (checked, recent) = self.with(now, key(member), |window| window.admit(&policy, &call));
+        self.store(member, recent);
+        checked
     }
 
     /// Adds recent calls and events of `member`.
@@ -70,11 +89,23 @@ impl SessionCalls {
         if recent.is_empty() {
             return;
         }
-        self.with(now, member, |window| {
-            for recent in recent {
-                window.take(recent.not_after(now));
-            }
+        let recent: Vec<Recent> = recent.into_iter().map(|recent| recent.not_after(now)).collect();
+        self.with(now, key(member), |window| {
+            recent.iter().cloned().for_each(|recent| window.take(recent));
         });
+        self.store(member, recent);
+    }
+
+    /// Writes what was counted, for the next run of the daemon.
+    fn store(&self, member: &SessionMember, recent: impl IntoIterator<Item = Recent>) {
+        for recent in recent {
+            let uid = Some(member.identity.uid);
+            let entry = StoreEntry::Recent(member.session.clone(), Box::new(recent), uid);
+            let is_full = self.recorder.status().queued > MAX_QUEUED;
+            if is_full || self.recorder.put(entry, Urgency::Soon).is_err() {
+                tracing::debug!("a restarted daemon will not know a call");
+            }
+        }
     }
 
     /// Returns the sessions whose models had code run recently, each with its user.
@@ -86,9 +117,8 @@ impl SessionCalls {
         with_code.collect()
     }
 
-    fn with<T>(&self, now: Timestamp, member: &SessionMember, work: impl FnOnce(&mut CallWindow) -> T) -> T {
+    fn with<T>(&self, now: Timestamp, key: SessionKey, work: impl FnOnce(&mut CallWindow) -> T) -> T {
         let mut windows = lock(&self.windows);
-        let key = (member.identity.uid, member.session.key());
         if !windows.contains_key(&key) {
             let policy = Arc::clone(&lock(&self.policy));
             make_room(&mut windows, key.0, now, &policy);
@@ -97,6 +127,10 @@ impl SessionCalls {
         held.used = now;
         work(&mut held.window)
     }
+}
+
+fn key(member: &SessionMember) -> SessionKey {
+    (member.identity.uid, member.session.key())
 }
 
 /// Removes sessions if there are too many for one more of this user: first those that are over; then the oldest of this
@@ -141,7 +175,7 @@ fn heaviest(windows: &Windows) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use mcpmon_model::{Action, RecentCall, ServerId, ToolCategory};
-    use mcpmon_store::sample;
+    use mcpmon_store::{RecorderSettings, sample};
 
     use super::*;
 
@@ -149,9 +183,16 @@ mod tests {
     const SECOND: i64 = sample::SECOND;
 
     fn sessions() -> SessionCalls {
+        sessions_after(Vec::new())
+    }
+
+    fn sessions_after(earlier: Vec<(u32, SessionId, Recent)>) -> SessionCalls {
         let policy = "version: 1\nmcp: {cross_server: {decision: block, burst: {enabled: false}}}\n";
         let parts = vec![(mcpmon_config::Source::EmbeddedDefault, policy.to_owned())];
-        SessionCalls::new(&Sources::of_parts(parts).expect("a part"))
+        let policy = Sources::of_parts(parts).expect("a part");
+        // Its writer is never started.
+        let recorder = Recorder::new(RecorderSettings::new("/dev/null/mcpmon.db"));
+        SessionCalls::new(&policy, recorder, NOW, earlier)
     }
 
     fn member(uid: u32, session: &str, server: &str) -> SessionMember {
@@ -200,10 +241,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_happened_later_than_now_happened_now() {
-        let sessions = sessions();
-        let read = Recent::Call(RecentCall {
+    fn call_of_future() -> Recent {
+        Recent::Call(RecentCall {
             origin: None,
             at: Timestamp(i64::MAX),
             server: ServerId::new("files").expect("an id"),
@@ -214,12 +253,30 @@ mod tests {
             action: Action::Allow,
             labels: Vec::new(),
             left: None,
-        });
-        sessions.take(NOW, &member(1000, "s1", "files"), vec![read]);
+        })
+    }
+
+    #[test]
+    fn what_happened_later_than_now_happened_now() {
+        let sessions = sessions();
+        sessions.take(NOW, &member(1000, "s1", "files"), vec![call_of_future()]);
         let far = Timestamp(NOW.0 + 3600 * SECOND);
         let mail = member(1000, "s1", "mail");
         let checked = sessions.check(far, &mail, call(far, "mail", ToolCategory::Send));
         assert!(!checked.blocks(), "it ends as everything does");
+    }
+
+    #[test]
+    fn calls_before_a_restart_count_for_their_own_user_and_session() {
+        let earlier = |uid, session| (uid, SessionId::new(session), call_of_future());
+        let sessions = sessions_after(vec![earlier(1000, "s1"), earlier(2000, "s2")]);
+        for (uid, session, expected) in [(1000, "s1", true), (2000, "s2", true), (1000, "s2", false)] {
+            assert_eq!(
+                is_remembered(&sessions, uid, session),
+                expected,
+                "{uid} {session}"
+            );
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) struct HostedRecords(pub(crate) Wrappers);
 impl HostedRecords {
     /// Handles an entry that is not for the store. Returns every other entry.
     fn sort(&self, entry: StoreEntry) -> Option<StoreEntry> {
-        if let StoreEntry::Recent(session, recent) = &entry {
+        if let StoreEntry::Recent(session, recent, _) = &entry {
             let server = recent.server();
             let hosted = lock(&self.0.0.hosted);
             let is_of = |member: &&SessionMember| {

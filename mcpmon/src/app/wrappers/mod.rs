@@ -119,16 +119,20 @@ impl Wrappers {
     /// Returns an error if `/proc` does not show which file this process runs.
     pub(crate) fn new(
         recorder: Recorder,
-        store: Store,
+        mut store: Store,
         hash: Digest,
         policy: Arc<Sources>,
     ) -> io::Result<Self> {
+        let earlier = store.read(StoreReader::recent_of_users).unwrap_or_else(|error| {
+            tracing::warn!(%error, "calls are not compared with those before this start");
+            Vec::new()
+        });
         Ok(Self(Arc::new(WrappersState {
             own: OwnProgram::look()?,
             engine: OnceLock::new(),
+            sessions: SessionCalls::new(&policy, recorder.clone(), clock::now(), earlier),
             recorder,
             store: Mutex::new(store),
-            sessions: SessionCalls::new(&policy),
             policy: Mutex::new(shown(hash, policy)),
             connected: Mutex::default(),
             hosted: Mutex::default(),

@@ -586,6 +586,29 @@ fn what_one_server_read_another_does_not_send_by_the_daemons_rules() {
 }
 
 #[test]
+fn what_one_server_read_another_does_not_send_after_a_restart_of_the_daemon() {
+    let mut host = Host::new(CROSS_SERVER);
+    let mut files = host.judge("files");
+    let mut mail = host.judge("mail");
+    assert_eq!(use_tool(&mut files, later(0), "read_file"), Verdict::Allow);
+    host.stop();
+    host.recorder.flush(TIMEOUT).expect("written");
+    let directory = std::mem::replace(&mut host.directory, tempfile::tempdir().expect("directory"));
+    let _host = Host::at(directory, CROSS_SERVER);
+    // They notice at first that it is gone, and join again later.
+    for seconds in [1, 20] {
+        files.tick(later(seconds));
+        mail.tick(later(seconds));
+    }
+    let Verdict::Block(denial) = use_tool(&mut mail, later(20), "send_email") else {
+        panic!("it is blocked");
+    };
+    assert_eq!(denial.rule, "read_then_send");
+    files.close(later(21));
+    mail.close(later(21));
+}
+
+#[test]
 fn what_was_read_before_the_second_server_came_reaches_the_daemon() {
     let host = Host::new(CROSS_SERVER);
     let mut files = host.judge("files");
