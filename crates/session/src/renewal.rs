@@ -13,6 +13,7 @@ use super::{
     last_mode::note_mode,
     own::{FollowedFile, told},
     protocol::SharedSessionState,
+    shared::load_definitions,
 };
 
 impl Session {
@@ -55,20 +56,12 @@ impl Session {
                 }
             }
         }
-        self.forget_missing(now, &snapshot);
-        self.guard
-            .monitor_mut()
-            .load_definitions(now, snapshot.definitions);
-        self.guard.monitor_mut().know_servers(snapshot.pinned);
+        self.note_resets(&snapshot);
+        load_definitions(now, self.guard.monitor_mut(), &mut self.known, &mut snapshot);
         self.stop_as_told(snapshot.kills);
         let mut outcome = JudgementOutcome::default();
         self.guard.answer_calls(now, &snapshot.answers, &mut outcome);
         self.carry_out(&mut outcome);
-        for (key, by) in snapshot.refused {
-            // The process in which it was refused has recorded that. A definition that is unknown here is refused once
-            // it is known.
-            drop(self.guard.monitor_mut().refuse(now, &key, &by));
-        }
         self.register_others(&snapshot.of_others, &snapshot.others);
         if snapshot.others != self.others || snapshot.twins != self.twins {
             self.others = snapshot.others;
@@ -93,14 +86,12 @@ impl Session {
             .extend(different.filter_map(|key| ListKind::of(key.kind)));
     }
 
-    /// Forgets definitions that are no longer in the shared state, because they were reset.
+    /// Notes which definitions that this session added were reset.
     ///
-    /// A definition that this session added may be missing because it was never written, which is no reset. It counts
-    /// as reset only if a person has reset it since it was last listed; that may have happened before this session saw
-    /// it in the shared state.
-    fn forget_missing(&mut self, now: Timestamp, snapshot: &SharedSessionState) {
-        let keys = snapshot.definitions.iter().map(|record| record.key.clone());
-        let there: BTreeSet<DefinitionKey> = keys.collect();
+    /// One may be missing because it was never written, which is no reset. It counts as reset only if a person has reset
+    /// it since it was last listed; that may have happened before this session saw it in the shared state.
+    fn note_resets(&mut self, snapshot: &SharedSessionState) {
+        let there: BTreeSet<&DefinitionKey> = snapshot.definitions.iter().map(|record| &record.key).collect();
         let was_reset = |key: &DefinitionKey, seen: Timestamp| {
             let mut resets = snapshot.forgotten.iter();
             resets.any(|(name, at)| *at > seen && name.as_ref().is_none_or(|name| *name == key.name))
@@ -112,15 +103,7 @@ impl Session {
             .map(|(key, _)| key.clone())
             .collect();
         self.put.retain(|key, _| !reset.contains(key));
-        for key in self.known.difference(&there).chain(&reset) {
-            // The record is deleted already; only this Monitor still has the definition.
-            drop(
-                self.guard
-                    .monitor_mut()
-                    .forget_definitions(now, &key.identity.server, Some(&key.name)),
-            );
-        }
-        self.known = there;
+        self.known.extend(reset);
     }
 
     /// Registers the tools of the session's other servers.

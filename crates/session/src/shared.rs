@@ -1,12 +1,13 @@
 //! Shared state of a session: members, pins and approvals, the policy, recent calls. One holder has it: the daemon, or
 //! the user's own store if there is none.
 
-use std::{ffi::OsString, fmt, fs::File, io, path::Path, sync::Arc};
+use std::{collections::BTreeSet, ffi::OsString, fmt, fs::File, io, mem, path::Path, sync::Arc};
 
+use mcpmon_engine::Monitor;
 use mcpmon_guard::Absence;
 use mcpmon_model::{
-    DefinitionKind, DefinitionRecord, Denial, Digest, ProcessId, Recent, ServerId, SharedCall,
-    SharedCallAnswer,
+    DefinitionKey, DefinitionKind, DefinitionRecord, Denial, Digest, ProcessId, Recent, ServerId, SharedCall,
+    SharedCallAnswer, Timestamp,
 };
 use mcpmon_policy::Policy;
 use mcpmon_store::{Generation, OpenError, QueryError, SessionMember, StoreError, StoreReader};
@@ -152,6 +153,32 @@ pub fn read_state(
         answers: reader.answered_calls(&own.identity, &own.session)?,
         ..SharedSessionState::default()
     })
+}
+
+/// Applies the definitions of `state` to a Monitor. It forgets those of `known` that are missing, because they were reset.
+pub(super) fn load_definitions(
+    now: Timestamp,
+    monitor: &mut Monitor,
+    known: &mut BTreeSet<DefinitionKey>,
+    state: &mut SharedSessionState,
+) {
+    let there = state
+        .definitions
+        .iter()
+        .map(|record| record.key.clone())
+        .collect();
+    for key in known.difference(&there) {
+        // The record is deleted already; only this Monitor still has the definition.
+        drop(monitor.forget_definitions(now, &key.identity.server, Some(&key.name)));
+    }
+    *known = there;
+    monitor.load_definitions(now, mem::take(&mut state.definitions));
+    monitor.know_servers(mem::take(&mut state.pinned));
+    for (key, by) in mem::take(&mut state.refused) {
+        // The process in which it was refused has recorded that. A definition that is unknown here is refused once it is
+        // known.
+        drop(monitor.refuse(now, &key, &by));
+    }
 }
 
 /// Returns the living members of a session that are other servers, each server once.

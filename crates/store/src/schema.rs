@@ -484,6 +484,20 @@ mod tests {
     }
 
     #[test]
+    fn calls_of_the_version_before_are_those_of_the_stores_own_user() {
+        let mut connection = database();
+        migrate_with(&mut connection, &MIGRATIONS[..14]).unwrap();
+        // As a wrapper of the previous version does.
+        let insert = "INSERT INTO recent (session_id, at, is_output, what) VALUES ('s', 7, 0, '{}')";
+        connection.execute(insert, []).unwrap();
+        migrate(&mut connection).unwrap();
+        connection.execute(insert, []).unwrap();
+        let count = "SELECT count(*) FROM recent WHERE session_id = 's' AND uid IS NULL";
+        let count: u32 = connection.query_row(count, [], |row| row.get(0)).unwrap();
+        assert_eq!(count, 2);
+    }
+
+    #[test]
     fn a_failing_step_leaves_the_old_version() {
         let mut connection = database();
         migrate_with(&mut connection, &[FIRST]).unwrap();

@@ -12,7 +12,11 @@ use mcpmon_policy::{Policy, Transport, network::table::Tables};
 use mcpmon_store::{QueryError, Selection, SessionMember, StoreReader};
 
 use super::SessionKey;
-use crate::{process, shared::StateHolder};
+use crate::{
+    process,
+    protocol::SharedSessionState,
+    shared::{StateHolder, load_definitions},
+};
 
 /// One session.
 #[derive(Debug)]
@@ -127,24 +131,19 @@ impl ModelSession {
         generation: u64,
         reader: &StoreReader,
     ) -> Result<(), String> {
-        let found = self.found(reader).map_err(|error| error.to_string())?;
+        let (members, mut state) = self.found(reader).map_err(|error| error.to_string())?;
         self.generation = Some(generation);
-        self.members = found.members;
-        self.forget_missing(now, &found.definitions);
-        self.register(&found.definitions);
-        self.monitor.load_definitions(now, found.definitions);
-        self.monitor.know_servers(found.pinned);
+        self.members = members;
+        self.register(&state.definitions);
+        load_definitions(now, &mut self.monitor, &mut self.known, &mut state);
         // Other components stop processes.
-        drop(self.monitor.stop(found.kills));
-        for (key, by) in found.refused {
-            // The process in which it was refused has recorded that.
-            drop(self.monitor.refuse(now, &key, &by));
-        }
+        drop(self.monitor.stop(state.kills));
         Ok(())
     }
 
-    /// Returns the definitions of the session's servers, or of all servers of the user if these are unknown.
-    fn found(&self, reader: &StoreReader) -> Result<StoreState, QueryError> {
+    /// Returns the conversations of the session, and the state of its servers; or of all servers of the user if these are
+    /// unknown.
+    fn found(&self, reader: &StoreReader) -> Result<(Vec<SessionMember>, SharedSessionState), QueryError> {
         let mut members: Vec<PinKey> = Vec::new();
         let conversations = match &self.whose.session {
             Some(session) => {
@@ -187,24 +186,14 @@ impl ModelSession {
         for uid in users {
             pinned.extend(reader.pinned_servers(uid)?);
         }
-        Ok(StoreState {
-            members: conversations,
+        let state = SharedSessionState {
             definitions,
             refused,
             pinned,
             kills: reader.kills()?,
-        })
-    }
-
-    /// Forgets definitions that are no longer in the store, because they were reset.
-    fn forget_missing(&mut self, now: Timestamp, definitions: &[DefinitionRecord]) {
-        let there: BTreeSet<DefinitionKey> = definitions.iter().map(|record| record.key.clone()).collect();
-        for key in self.known.difference(&there) {
-            let server = &key.identity.server;
-            // The record is deleted already; only this Monitor still has the definition.
-            drop(self.monitor.forget_definitions(now, server, Some(&key.name)));
-        }
-        self.known = there;
+            ..SharedSessionState::default()
+        };
+        Ok((conversations, state))
     }
 
     /// Registers the tools and their servers.
@@ -232,15 +221,6 @@ impl ModelSession {
             self.servers.insert(server.clone());
         }
     }
-}
-
-/// The state of a store.
-struct StoreState {
-    members: Vec<SessionMember>,
-    definitions: Vec<DefinitionRecord>,
-    refused: Vec<(DefinitionKey, String)>,
-    pinned: Vec<ServerId>,
-    kills: mcpmon_model::Kills,
 }
 
 fn server_type(policy: &Policy, identity: &PinKey) -> ServerType {
