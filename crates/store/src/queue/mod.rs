@@ -52,8 +52,10 @@ pub struct PendingEvent {
     /// The event, as far as it is known.
     pub event: Event,
     process: Option<Arc<ProcessRef>>,
-    complete: Option<Box<dyn FnOnce(&mut Event) + Send>>,
+    complete: Option<CompleteEvent>,
 }
+
+type CompleteEvent = Box<dyn FnOnce(&mut Event) + Send>;
 
 impl From<Event> for PendingEvent {
     fn from(event: Event) -> Self {
