@@ -113,12 +113,7 @@ mod tests {
                 boot: boot.to_owned(),
                 nanoseconds: uptime * HOUR,
             };
-            look(
-                &store.reader.connection,
-                Timestamp(sample::NOON + wall * HOUR),
-                &uptime,
-            )
-            .unwrap()
+            look(store.connection(), Timestamp(sample::NOON + wall * HOUR), &uptime).unwrap()
         };
         looks.iter().map(look).map(|belief| belief.is_believed).collect()
     }
@@ -154,7 +149,7 @@ mod tests {
         let (_directory, store) = sample::store();
         let uptime = steady(Timestamp(0));
         let at = |hours: i64| Timestamp(sample::NOON + hours * HOUR);
-        let jump = |hours| look(&store.reader.connection, at(hours), &uptime).unwrap().jump;
+        let jump = |hours| look(store.connection(), at(hours), &uptime).unwrap().jump;
         assert_eq!(jump(0), None);
         assert_eq!(jump(960), Some(Duration::from_hours(960)));
         assert_eq!(jump(960), None);

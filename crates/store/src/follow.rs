@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(pids(&events), [4, 5]);
         assert_eq!(pids(&follow.next_events().unwrap()), [0; 0]);
 
-        store.reader.connection.execute("DELETE FROM events", []).unwrap();
+        store.connection().execute("DELETE FROM events", []).unwrap();
         sample::fill(&mut store, [sample::started("a", 7)]);
         assert_eq!(pids(&follow.next_events().unwrap()), [7]);
         assert_eq!(pids(&follow.next_events().unwrap()), [0; 0]);

@@ -229,10 +229,10 @@ mod tests {
                 sample::started("files", 200),
             ],
         );
-        let launches = load(&store.reader.connection, &Filter::default(), 10).unwrap();
+        let launches = load(store.connection(), &Filter::default(), 10).unwrap();
         assert_eq!(endings(&launches), ["Some(3)", "Some(4)", "running", "running"]);
-        servers::forget_running(&store.reader.connection).unwrap();
-        let launches = load(&store.reader.connection, &Filter::default(), 2).unwrap();
+        servers::forget_running(store.connection()).unwrap();
+        let launches = load(store.connection(), &Filter::default(), 2).unwrap();
         assert_eq!(endings(&launches), ["unseen", "unseen"]);
     }
 
@@ -250,7 +250,7 @@ mod tests {
             ],
         );
         let pids = |limit| -> Vec<u32> {
-            let running = running(&store.reader.connection, limit).unwrap().into_iter();
+            let running = running(store.connection(), limit).unwrap().into_iter();
             let running: Vec<StoredEvent> = running.map(|start| start.started).collect();
             running
                 .iter()
@@ -276,7 +276,7 @@ mod tests {
                 sample::orphaned("weather", 200),
             ],
         );
-        let running = running(&store.reader.connection, 10).unwrap();
+        let running = running(store.connection(), 10).unwrap();
         let orphans: Vec<_> = running
             .iter()
             .map(|start| start.orphaned.as_ref().map(|event| event.seq))
@@ -298,7 +298,7 @@ mod tests {
                 sample::started("files", 100),
             ],
         );
-        let found: Vec<usize> = load(&store.reader.connection, &Filter::default(), 10)
+        let found: Vec<usize> = load(store.connection(), &Filter::default(), 10)
             .unwrap()
             .iter()
             .map(|launch| launch.mismatches.len())

@@ -164,16 +164,16 @@ mod tests {
         let package = pin("files", PinPart::Package, b"manifest");
         let other = pin("weather", PinPart::Executable, b"python");
         for pin in [&other, &package, &executable] {
-            put(&store.reader.connection, pin).unwrap();
+            put(store.connection(), pin).unwrap();
         }
         assert_eq!(
-            load(&store.reader.connection).unwrap(),
+            load(store.connection()).unwrap(),
             [executable, package, other.clone()]
         );
 
         let newer = pin("files", PinPart::Executable, b"newer node");
-        put(&store.reader.connection, &newer).unwrap();
-        assert_eq!(load(&store.reader.connection).unwrap()[0], newer);
+        put(store.connection(), &newer).unwrap();
+        assert_eq!(load(store.connection()).unwrap()[0], newer);
 
         let of_another = BinaryPin {
             key: PinKey {
@@ -186,19 +186,19 @@ mod tests {
             number: 2,
             ..newer.clone()
         };
-        put(&store.reader.connection, &of_another).unwrap();
-        put(&store.reader.connection, &second).unwrap();
+        put(store.connection(), &of_another).unwrap();
+        put(store.connection(), &second).unwrap();
         for _ in 0..2 {
-            delete_set(&store.reader.connection, &newer.key, 1).unwrap();
+            delete_set(store.connection(), &newer.key, 1).unwrap();
         }
         assert_eq!(
-            load(&store.reader.connection).unwrap(),
+            load(store.connection()).unwrap(),
             [second, of_another, other.clone()]
         );
         for _ in 0..2 {
-            delete(&store.reader.connection, &newer.key.server).unwrap();
+            delete(store.connection(), &newer.key.server).unwrap();
         }
-        assert_eq!(load(&store.reader.connection).unwrap(), [other]);
+        assert_eq!(load(store.connection()).unwrap(), [other]);
     }
 
     #[test]
@@ -211,12 +211,12 @@ mod tests {
             ..pin("files", part, b"newer")
         });
         for pin in refused.iter().chain([&accepted]) {
-            put(&store.reader.connection, pin).unwrap();
+            put(store.connection(), pin).unwrap();
         }
         let server = &accepted.key.server;
-        assert!(trust_refused(&store.reader.connection, server, "ann").unwrap());
-        assert!(!trust_refused(&store.reader.connection, server, "ann").unwrap());
-        let numbers: Vec<_> = load(&store.reader.connection)
+        assert!(trust_refused(store.connection(), server, "ann").unwrap());
+        assert!(!trust_refused(store.connection(), server, "ann").unwrap());
+        let numbers: Vec<_> = load(store.connection())
             .unwrap()
             .into_iter()
             .map(|pin| (pin.number, pin.part, pin.pinned_by))
@@ -252,13 +252,9 @@ mod tests {
             named("other", "other", 1000),
             named("time", "mcp-server-time", 1001),
         ] {
-            put(&store.reader.connection, &pin).unwrap();
+            put(store.connection(), &pin).unwrap();
         }
-        let found = of(
-            &store.reader.connection,
-            &named("time", "mcp_server_time", 1000).key,
-        )
-        .unwrap();
+        let found = of(store.connection(), &named("time", "mcp_server_time", 1000).key).unwrap();
         let keys: Vec<_> = found
             .iter()
             .map(|pin| format!("{} {}", pin.key.server, pin.key.name))
@@ -272,13 +268,12 @@ mod tests {
     #[test]
     fn a_pin_that_cannot_be_read_is_an_error() {
         let (_directory, store) = sample::store();
-        put(&store.reader.connection, &pin("files", PinPart::Script, b"x")).unwrap();
+        put(store.connection(), &pin("files", PinPart::Script, b"x")).unwrap();
         store
-            .reader
-            .connection
+            .connection()
             .execute("UPDATE binary_pins SET hash = 'sha256:short'", [])
             .unwrap();
-        let error = load(&store.reader.connection).unwrap_err().to_string();
+        let error = load(store.connection()).unwrap_err().to_string();
         assert!(error.contains("not a SHA-256 digest"), "{error}");
     }
 }

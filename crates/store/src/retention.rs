@@ -187,8 +187,7 @@ mod tests {
 
     fn pids(store: &Store) -> Vec<u32> {
         let mut statement = store
-            .reader
-            .connection
+            .connection()
             .prepare("SELECT pid FROM events WHERE pid IS NOT NULL ORDER BY seq")
             .unwrap();
         let pids = statement.query_map([], |row| row.get(0)).unwrap();
@@ -217,7 +216,7 @@ mod tests {
         };
         assert_eq!(run_to_the_end(&mut store, limits, sample::NOON), (1, 0));
         assert_eq!(pids(&store), [2, 3, 5]);
-        assert_eq!(servers::load(&store.reader.connection).unwrap()[0].launches, 4);
+        assert_eq!(servers::load(store.connection()).unwrap()[0].launches, 4);
     }
 
     #[test]
@@ -238,7 +237,7 @@ mod tests {
             pinned_at: Timestamp(0),
             pinned_by: "first_use".into(),
         };
-        pins::put(&store.reader.connection, &pin).unwrap();
+        pins::put(store.connection(), &pin).unwrap();
         let connection = |pid| sample::connection("a", pid, "192.0.2.1:443", Direction::ServerEgress);
         sample::fill(&mut store, (2..4002).map(connection));
         store.write_outside(give_back).unwrap();
@@ -260,7 +259,7 @@ mod tests {
             left.windows(2).all(|pair| pair[0] + 1 == pair[1]),
             "the oldest went"
         );
-        assert_eq!(pins::load(&store.reader.connection).unwrap(), [pin]);
+        assert_eq!(pins::load(store.connection()).unwrap(), [pin]);
     }
 
     #[test]
@@ -343,8 +342,7 @@ mod tests {
         run_to_the_end(&mut store, limits, sample::NOON + 1);
         sample::fill(&mut store, [sample::started("a", 9)]);
         let seq: i64 = store
-            .reader
-            .connection
+            .connection()
             .query_row("SELECT seq FROM events", [], |row| row.get(0))
             .unwrap();
         assert_eq!(seq, 4);

@@ -369,10 +369,9 @@ mod tests {
             let event_type = event.kind.event_type();
             let stored = StoredEvent::new(uuid::Uuid::nil(), "host", event);
             let kind = stored.parse_kind().unwrap();
-            take_in(&store.reader.connection, "a", &stored, kind, 1).unwrap();
+            take_in(store.connection(), "a", &stored, kind, 1).unwrap();
             let rows: u32 = store
-                .reader
-                .connection
+                .connection()
                 .query_row(
                     "SELECT (SELECT count(*) FROM servers) + (SELECT count(*) FROM running_servers)",
                     [],
@@ -386,7 +385,7 @@ mod tests {
     fn summaries(events: Vec<Event>) -> Vec<ServerSummary> {
         let (_directory, mut store) = sample::store();
         sample::fill(&mut store, events);
-        load(&store.reader.connection).unwrap()
+        load(store.connection()).unwrap()
     }
 
     fn only(events: Vec<Event>) -> ServerSummary {
@@ -477,7 +476,7 @@ mod tests {
             server_type: ServerType::Http,
             command: format!("https://{id}.example/mcp"),
         };
-        declare(&store.reader.connection, &[declared("a"), declared("b")]).unwrap();
+        declare(store.connection(), &[declared("a"), declared("b")]).unwrap();
         sample::fill(
             &mut store,
             [sample::connection(
@@ -487,8 +486,8 @@ mod tests {
                 Direction::AgentToServer,
             )],
         );
-        declare(&store.reader.connection, &[declared("c")]).unwrap();
-        let statuses: Vec<_> = load(&store.reader.connection)
+        declare(store.connection(), &[declared("c")]).unwrap();
+        let statuses: Vec<_> = load(store.connection())
             .unwrap()
             .into_iter()
             .map(|server| (server.server_id, server.status))
@@ -506,11 +505,8 @@ mod tests {
     fn nothing_runs_after_forgetting() {
         let (_directory, mut store) = sample::store();
         sample::fill(&mut store, [sample::started("files", 100)]);
-        forget_running(&store.reader.connection).unwrap();
-        assert_eq!(
-            load(&store.reader.connection).unwrap()[0].status,
-            ServerStatus::Stopped
-        );
+        forget_running(store.connection()).unwrap();
+        assert_eq!(load(store.connection()).unwrap()[0].status, ServerStatus::Stopped);
     }
 
     #[test]
@@ -521,11 +517,11 @@ mod tests {
             server_type: ServerType::Stdio,
             command: "node server.js".into(),
         };
-        declare(&store.reader.connection, &[declared]).unwrap();
+        declare(store.connection(), &[declared]).unwrap();
         let start = |number: i64| sample::at(number, sample::started(&format!("server-{number}"), 100));
         sample::fill(&mut store, [3, 1, 2].map(start));
-        prune(&store.reader.connection, 2).unwrap();
-        let left: Vec<_> = load(&store.reader.connection).unwrap();
+        prune(store.connection(), 2).unwrap();
+        let left: Vec<_> = load(store.connection()).unwrap();
         let left: Vec<_> = left
             .iter()
             .map(|server| (server.server_id.as_str(), server.status))
@@ -553,8 +549,8 @@ mod tests {
         let (_other, mut rebuilt) = sample::store();
         rebuilt.append(&recorded).unwrap();
         assert_eq!(
-            load(&rebuilt.reader.connection).unwrap(),
-            load(&store.reader.connection).unwrap()
+            load(rebuilt.connection()).unwrap(),
+            load(store.connection()).unwrap()
         );
     }
 

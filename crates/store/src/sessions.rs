@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_session_lasts_from_its_first_server_to_its_last() {
         let (_directory, store) = sample::store();
-        let connection = &store.reader.connection;
+        let connection = store.connection();
         let (files, weather) = (
             sample::member("s1", "files", 10),
             sample::member("s1", "weather", 20),
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_session_is_one_whatever_it_is_called() {
         let (_directory, store) = sample::store();
-        let connection = &store.reader.connection;
+        let connection = store.connection();
         let sessions = [
             "claude-0123456789ab",
             "other-0123456789ab",
@@ -279,12 +279,7 @@ mod tests {
     #[test]
     fn ids_are_those_of_events_too_the_newest_last() {
         let (_directory, mut store) = sample::store();
-        join(
-            &store.reader.connection,
-            seconds(0),
-            &sample::member("s9", "files", 10),
-        )
-        .unwrap();
+        join(store.connection(), seconds(0), &sample::member("s9", "files", 10)).unwrap();
         let event = |session: &str| {
             let mut event = sample::called("read_file", 1);
             event.session_id = Some(SessionId::new(session));
@@ -292,13 +287,13 @@ mod tests {
         };
         sample::fill(&mut store, ["b", "a", "c", "a"].map(event));
         sample::fill(&mut store, [sample::started("files", 2)]);
-        assert_eq!(ids(&store.reader.connection).unwrap(), ["s9", "b", "c", "a"]);
+        assert_eq!(ids(store.connection()).unwrap(), ["s9", "b", "c", "a"]);
     }
 
     #[test]
     fn who_leaves_is_told_by_its_process() {
         let (_directory, store) = sample::store();
-        let connection = &store.reader.connection;
+        let connection = store.connection();
         let (first, second) = (
             sample::member("s1", "files", 10),
             sample::member("s1", "files", 11),

@@ -97,7 +97,7 @@ mod tests {
             [pin("/a", b"x"), pin("/b", b"y")]
         );
         let damaged = "UPDATE skill_pins SET manifest = 'x' WHERE path = CAST('/a' AS BLOB)";
-        store.reader.connection.execute(damaged, []).unwrap();
+        store.connection().execute(damaged, []).unwrap();
         store.read(StoreReader::skill_pins).unwrap_err();
     }
 }

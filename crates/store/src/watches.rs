@@ -103,10 +103,10 @@ mod tests {
     fn what_nobody_saw(watches: &[(i64, i64)], of: (i64, i64)) -> Vec<(i64, i64)> {
         let (_directory, store) = sample::store();
         for &(since, until) in watches {
-            put(&store.reader.connection, span(since, until)).unwrap();
+            put(store.connection(), span(since, until)).unwrap();
         }
         let seconds = |at: Timestamp| (at.0 - sample::NOON) / sample::SECOND;
-        let gaps = unwatched(&store.reader.connection, span(of.0, of.1)).unwrap();
+        let gaps = unwatched(store.connection(), span(of.0, of.1)).unwrap();
         gaps.iter()
             .map(|gap| (seconds(gap.since), seconds(gap.until)))
             .collect()
@@ -116,16 +116,15 @@ mod tests {
     fn a_watch_grows_and_old_ones_are_forgotten() {
         let (_directory, store) = sample::store();
         for until in [10, 30, 20] {
-            put(&store.reader.connection, span(0, until)).unwrap();
+            put(store.connection(), span(0, until)).unwrap();
         }
-        assert_eq!(unwatched(&store.reader.connection, span(0, 30)).unwrap(), []);
+        assert_eq!(unwatched(store.connection(), span(0, 30)).unwrap(), []);
         for since in 1..1100 {
-            put(&store.reader.connection, span(since, since)).unwrap();
+            put(store.connection(), span(since, since)).unwrap();
         }
-        prune(&store.reader.connection).unwrap();
+        prune(store.connection()).unwrap();
         let left: u32 = store
-            .reader
-            .connection
+            .connection()
             .query_row("SELECT count(*) FROM watches", [], |row| row.get(0))
             .unwrap();
         assert_eq!(left, MAX_WATCHES);

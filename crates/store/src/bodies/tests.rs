@@ -216,11 +216,7 @@ fn what_finds_no_room_is_counted() {
 fn counts(store: &Store) -> (u32, u32) {
     let count = |table: &str| {
         let sql = format!("SELECT count(*) FROM {table}");
-        store
-            .reader
-            .connection
-            .query_row(&sql, [], |row| row.get(0))
-            .unwrap()
+        store.connection().query_row(&sql, [], |row| row.get(0)).unwrap()
     };
     (count("bodies"), count("events"))
 }

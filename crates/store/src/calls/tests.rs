@@ -10,10 +10,10 @@ fn loaded(events: Vec<Event>, filter: &Filter, limit: u32) -> Vec<String> {
     let (_directory, mut store) = sample::store();
     sample::fill(&mut store, events);
     let name = |event: &Option<StoredEvent>| event.as_ref().map_or(0, |event| event.seq);
-    find(&store.reader.connection, filter, limit)
+    find(store.connection(), filter, limit)
         .unwrap()
         .iter()
-        .map(|places| read(&store.reader.connection, places).unwrap())
+        .map(|places| read(store.connection(), places).unwrap())
         .map(|call| {
             let intent = match &call.intent {
                 Some(intent) => format!("{}>", intent.seq),
@@ -239,7 +239,7 @@ fn companions_of_many_judged_calls_are_each_found_once() {
         });
     let (_directory, mut store) = sample::store();
     sample::fill(&mut store, events);
-    let connection = &store.reader.connection;
+    let connection = store.connection();
     let newest = EventRange::Newest { limit: 4 * CALLS };
     let judged = query::find(connection, &of_types(&Filter::default(), &[JUDGED]), newest).unwrap();
     // The companions of each judgement alone.

@@ -181,7 +181,7 @@ fn the_newest_are_listed_oldest_first() {
 fn plan(store: &Store, filter: &Filter) -> Vec<String> {
     let Select { text, values } = Select::new(filter, ReadOrder::NewestFirst, 0, 9, 7);
     let explain = format!("EXPLAIN QUERY PLAN {text}");
-    let mut explain = store.reader.connection.prepare(&explain).unwrap();
+    let mut explain = store.connection().prepare(&explain).unwrap();
     let steps = explain
         .query_map(params_from_iter(values), |row| row.get("detail"))
         .unwrap();

@@ -37,7 +37,7 @@ const LOG_SIZE_LIMIT: i64 = 16 << 20;
 /// A store opened for writing. [`Recorder`](super::Recorder) gives one to its writer thread.
 #[derive(Debug)]
 pub struct Store {
-    pub(super) reader: StoreReader,
+    reader: StoreReader,
     location: StoreLocation,
     /// The path of the location when the store was opened.
     place: PathBuf,
@@ -114,10 +114,14 @@ impl Store {
         })
     }
 
+    pub(super) const fn connection(&self) -> &Connection {
+        &self.reader.connection
+    }
+
     /// Frees the cached pages.
     pub(super) fn shrink(&self) {
         // If that fails, the pages remain valid.
-        let _kept = self.reader.connection.execute_batch("PRAGMA shrink_memory");
+        let _kept = self.connection().execute_batch("PRAGMA shrink_memory");
     }
 
     /// Applies `entries` in one transaction, in their order.

@@ -5,8 +5,7 @@ use crate::sample;
 
 fn pragma(store: &Store, name: &str) -> String {
     store
-        .reader
-        .connection
+        .connection()
         .pragma_query_value(None, name, |row| {
             row.get::<_, rusqlite::types::Value>(0)
                 .map(|value| format!("{value:?}"))
@@ -90,7 +89,7 @@ fn every_event_of_a_batch_has_its_position_however_many_one_statement_writes() {
     let batch: Vec<StoreEntry> = entries(1..24).chain(forget).chain(entries(24..57)).collect();
     store.carry_out(&batch).unwrap();
     let rows = |select: &str| {
-        let mut statement = store.reader.connection.prepare(select).unwrap();
+        let mut statement = store.connection().prepare(select).unwrap();
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
         rows.unwrap()
             .collect::<rusqlite::Result<Vec<(u32, u32)>>>()
@@ -111,8 +110,7 @@ fn a_batch_is_written_whole_or_not_at_all() {
     let (_directory, mut store) = sample::store();
     let event = StoredEvent::new(uuid::Uuid::nil(), "laptop", sample::started("a", 2));
     store
-        .reader
-        .connection
+        .connection()
         .execute_batch(
             "CREATE TRIGGER refuse BEFORE INSERT ON events WHEN NEW.host = 'refused'
              BEGIN SELECT RAISE(ABORT, 'refused'); END",
@@ -123,8 +121,7 @@ fn a_batch_is_written_whole_or_not_at_all() {
     let error = store.append(&[event, refused]).unwrap_err();
     assert!(!error.is_transient(), "{error}");
     let events: u32 = store
-        .reader
-        .connection
+        .connection()
         .query_row("SELECT count(*) FROM events", [], |row| row.get(0))
         .unwrap();
     assert_eq!(events, 0);

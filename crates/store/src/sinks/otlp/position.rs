@@ -68,7 +68,7 @@ mod tests {
         let (_directory, mut store) = sample::store();
         sample::fill(&mut store, [sample::started("a", 1), sample::started("a", 2)]);
         let before = Timestamp(sample::NOON - 1);
-        let connection = &store.reader.connection;
+        let connection = store.connection();
         let read_at = |since| read(connection, since).unwrap();
         assert_eq!(read_at(Timestamp(i64::MAX)), 2);
         advance(connection, 2, 7).unwrap();

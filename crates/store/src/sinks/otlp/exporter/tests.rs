@@ -250,8 +250,7 @@ fn what_retention_removed_first_is_counted() {
     assert!(!exporter.read().unwrap());
     sample::fill(&mut store, (1..=5).map(|pid| sample::started("a", pid)));
     store
-        .reader
-        .connection
+        .connection()
         .execute("DELETE FROM events WHERE seq IN (1, 2, 4)", [])
         .unwrap();
     assert!(exporter.read().unwrap());
