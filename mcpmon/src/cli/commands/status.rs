@@ -556,7 +556,7 @@ mod tests {
                    * the sandbox of files: UDP, and DNS with it, is not restricted (Linux 7.2)
         coverage   3 of 4 starts wrapped (75%), 2 wrappers connected
                    first starts are not pinned: user 7 has 256 pinned packages
-        llm proxy  http://127.0.0.1:8484, embedded, for anthropic, openai; 1 session
+        llm proxy  http://127.0.0.1:8484, embedded, for anthropic, openai; any user can take its port while the daemon is away; 1 session
         mcp proxy  http://127.0.0.1:8484/mcp/SERVER, for notes; 2 conversations
         tap        on: no server without a wrapper runs; 12 bytes lost in all; 3 servers or processes left out, for their user has too many; nothing of it can be stopped
         sessions   2 behind an LLM proxy: review-1 (pid 20, user 1000), mcpmon-run-2 (pid 30, user 0, a proxy of its own, no control group)

@@ -1,5 +1,7 @@
 //! An egress list of one server: no other program is refused, and the server reaches nothing before it is judged.
 
+#![expect(clippy::print_stdout, reason = "a measurement is printed")]
+
 use std::{
     fs,
     os::unix::process::CommandExt as _,
