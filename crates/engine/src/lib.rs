@@ -15,6 +15,7 @@ pub mod cross_server;
 mod definitions;
 mod effect;
 mod gated;
+mod installers;
 mod instances;
 mod lineage;
 mod loaders;

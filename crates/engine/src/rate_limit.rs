@@ -8,7 +8,7 @@ use mcpmon_policy::RateLimit;
 /// One call, in the thousandths in which buckets are counted.
 const CALL: u64 = 1000;
 /// Longest time by which a call can be counted after a later one. If it is longer, the clock was set back.
-const MAX_DISORDER: Duration = Duration::from_secs(10);
+const MAX_DISORDER: Duration = Duration::from_mins(1);
 
 /// The level of a bucket when a call was last taken from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,6 @@ impl BucketLevel {
             return;
         }
         self.left = self.left.saturating_sub(CALL);
-        self.follow(level.at);
     }
 
     /// Has the bucket fill from `now` on if the clock was set back: otherwise, it would not fill until the clock is where

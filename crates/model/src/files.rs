@@ -59,7 +59,7 @@ pub struct RegistryEntry {
 }
 
 /// The kind of registry that packages come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ecosystem {
     /// Packages of Node.
@@ -167,7 +167,9 @@ pub enum ChangeCause {
     Unknown,
     /// The server's own package was updated, and agrees with the records.
     Package,
-    /// The interpreter is another one.
+    /// Another file has the place or the version of the interpreter.
+    RuntimeReplaced,
+    /// The interpreter has another version, at another path.
     Runtime,
     /// The launcher is another one.
     Launcher,

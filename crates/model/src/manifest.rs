@@ -2,7 +2,12 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::{Digest, ManifestNotes, ParseDigestError};
+use super::{Digest, ManifestNotes, PackageRole, ParseDigestError};
+
+/// Endings of what installers write beside the code of a package.
+const METADATA: [&str; 3] = [".dist-info", ".egg-info", ".pth"];
+/// Beginning of the modules that find a checkout in development mode.
+const FINDER: &str = "__editable__";
 
 /// Every file of a package and of the packages that it depends on, by path relative to the directory of installation.
 ///
@@ -111,6 +116,46 @@ impl Manifest {
         let below =
             alike.filter(move |(path, _)| path.len() == place.len() || path[place.len()..].starts_with('/'));
         below.map(|(path, entry)| (path.as_str(), entry))
+    }
+
+    /// Returns a digest of the code of the server's own packages, which does not depend on the directory that they are in;
+    /// `None` if no such code is known, as of a checkout that is installed in development mode.
+    pub fn own_code(&self) -> Option<Digest> {
+        let notes = self.notes()?;
+        let mut code: Vec<(&str, &ManifestEntry)> = Vec::new();
+        for package in notes
+            .packages
+            .iter()
+            .filter(|package| package.role == PackageRole::Own)
+        {
+            for place in &package.places {
+                let (parent, name) = place.rsplit_once('/').unwrap_or(("", place));
+                if name.starts_with(FINDER) || METADATA.iter().any(|ending| name.ends_with(ending)) {
+                    continue;
+                }
+                let is_own = |path: &str| {
+                    let found = notes.package_of(path);
+                    found.is_some_and(|found| found.role == PackageRole::Own)
+                };
+                let files = self.below(place).filter(|(path, _)| is_own(path));
+                code.extend(files.map(|(path, entry)| (path[parent.len()..].trim_start_matches('/'), entry)));
+            }
+        }
+        code.sort_by_key(|(path, _)| *path);
+        code.dedup_by_key(|(path, _)| *path);
+        let mut text = Vec::new();
+        for (path, entry) in &code {
+            let content = match entry {
+                ManifestEntry::File { digest, .. } => digest.to_string().into_bytes(),
+                ManifestEntry::Link(target) => target.clone(),
+                ManifestEntry::Special(_) => Vec::new(),
+            };
+            text.extend_from_slice(path.as_bytes());
+            text.push(0);
+            text.extend_from_slice(&content);
+            text.push(0);
+        }
+        (!code.is_empty()).then(|| Digest::of(&text))
     }
 
     /// Returns the name that a path has in a manifest.

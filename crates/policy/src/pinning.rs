@@ -33,7 +33,8 @@ pub struct FileChanges {
     /// `allow` with `on_change: allow`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dependency: Option<FileEffect>,
-    /// The interpreter is another one, at another path. Default: `alert`, or `allow` with `on_change: allow`.
+    /// The interpreter is another one. Default: `alert` for one of another version at another path, or `allow` with
+    /// `on_change: allow`; as `on_change` for one in its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<FileEffect>,
     /// A source of the user's own was edited, in a version-controlled work tree that existed when the pin was made.
@@ -117,6 +118,7 @@ impl Pinning {
             ChangeCause::Package => (self.files.package, self.on_change),
             ChangeCause::Dependency => (self.files.dependency, self.on_change.milder(OnChange::Alert)),
             ChangeCause::Runtime => (self.files.runtime, self.on_change.milder(OnChange::Alert)),
+            ChangeCause::RuntimeReplaced => (self.files.runtime, self.on_change),
             ChangeCause::OwnSource => (self.files.own_source, self.on_change.milder(OnChange::Alert)),
             ChangeCause::Tampered | ChangeCause::Launcher | ChangeCause::Unknown => (None, self.on_change),
         };

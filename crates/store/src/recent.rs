@@ -20,6 +20,9 @@ const MAX_CALLS: u32 = 1 << 16;
 /// The same limits in a store of many users.
 const MAX_OUTPUTS_OF_USER: u32 = 1024;
 const MAX_CALLS_OF_USER: u32 = 1 << 13;
+/// Most results and calls of all users together.
+const MAX_OUTPUTS_OF_ALL: u32 = 1 << 11;
+const MAX_CALLS_OF_ALL: u32 = 1 << 14;
 /// Number of added rows between two checks for too many calls, and for old ones.
 const BETWEEN_LOOKS: i64 = 4096;
 /// Number of added rows between two checks for too many results, which are long.
@@ -27,7 +30,7 @@ const BETWEEN_LOOKS_AT_OUTPUTS: i64 = 256;
 /// Most rows that are read at once; a window never contains more.
 const MAX_ROWS: u32 = 8192;
 /// Most rows that are read at once of all users.
-const MAX_ROWS_OF_USERS: u32 = 1 << 16;
+const MAX_ROWS_OF_USERS: u32 = MAX_CALLS_OF_ALL + MAX_OUTPUTS_OF_ALL;
 
 impl Store {
     /// Calls `work` with what was added to a session after the row `after`, and adds what `work` returns; no other
@@ -171,13 +174,31 @@ fn before(now: Timestamp, kept: Duration) -> i64 {
 fn prune_excess(connection: &Connection, uid: Option<u32>) -> rusqlite::Result<()> {
     let calls = uid.map_or(MAX_CALLS, |_| MAX_CALLS_OF_USER);
     prune_beyond(connection, uid, false, calls)?;
+    if uid.is_some() {
+        prune_beyond_of_all(connection, false, MAX_CALLS_OF_ALL)?;
+    }
     prune_outputs(connection, uid)
 }
 
 /// Removes the oldest results of a user beyond the limit.
 fn prune_outputs(connection: &Connection, uid: Option<u32>) -> rusqlite::Result<()> {
     let outputs = uid.map_or(MAX_OUTPUTS, |_| MAX_OUTPUTS_OF_USER);
-    prune_beyond(connection, uid, true, outputs)
+    prune_beyond(connection, uid, true, outputs)?;
+    match uid {
+        Some(_) => prune_beyond_of_all(connection, true, MAX_OUTPUTS_OF_ALL),
+        None => Ok(()),
+    }
+}
+
+/// Removes the oldest entries of one kind beyond `most`, of all users together.
+fn prune_beyond_of_all(connection: &Connection, is_output: bool, most: u32) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM recent WHERE is_output = ?1 AND seq <= \
+                 (SELECT seq FROM recent WHERE is_output = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
+        )?
+        .execute(params![is_output, most])?;
+    Ok(())
 }
 
 /// Removes the oldest entries of one kind and user beyond `most`. They are found by an index, which is much smaller than

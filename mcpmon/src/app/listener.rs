@@ -32,6 +32,27 @@ pub fn check_owner(address: SocketAddr) -> Result<(), String> {
     }
 }
 
+/// Returns whether the kernel can give a port to a socket that asks for none in particular.
+pub fn is_chosen_by_kernel(port: u16) -> bool {
+    let setting = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
+    is_in_range(&setting("ip_local_port_range"), port)
+        && !is_listed(&setting("ip_local_reserved_ports"), port)
+}
+
+/// Returns whether a port is in a range such as `32768	60999`.
+fn is_in_range(range: &str, port: u16) -> bool {
+    let mut ends = range.split_whitespace().filter_map(|end| end.parse::<u16>().ok());
+    matches!((ends.next(), ends.next()), (Some(first), Some(last)) if (first..=last).contains(&port))
+}
+
+/// Returns whether a port is in a list such as `8080,9000-9010`.
+fn is_listed(list: &str, port: u16) -> bool {
+    list.trim().split(',').any(|item| {
+        let (first, last) = item.split_once('-').unwrap_or((item, item));
+        matches!((first.parse::<u16>(), last.parse::<u16>()), (Ok(first), Ok(last)) if (first..=last).contains(&port))
+    })
+}
+
 /// Returns the users who listen at an address, or at all addresses with its port.
 fn owners(address: SocketAddr) -> io::Result<BTreeSet<u32>> {
     let mut owners = BTreeSet::new();
@@ -100,6 +121,13 @@ mod tests {
     #[test_case("[::1]:8484" => Vec::<u32>::new(); "another family")]
     fn listeners(address: &str) -> Vec<u32> {
         parse(TABLE, address.parse().expect("an address")).collect()
+    }
+
+    #[test_case(8484 => false; "below the range")]
+    #[test_case(40_000 => true; "in the range")]
+    #[test_case(50_005 => false; "reserved")]
+    fn ports_that_the_kernel_chooses(port: u16) -> bool {
+        is_in_range("32768\t60999\n", port) && !is_listed("8080,50000-50010\n", port)
     }
 
     #[test_case("127.0.0.1:0")]

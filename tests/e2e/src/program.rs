@@ -84,6 +84,27 @@ pub fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<Ru
     finish(&mut command)
 }
 
+/// Returns the command of a program that has an empty `/var/lib` of its own, where root's own store is. Other users' stores are
+/// in their homes.
+pub fn with_own_state<A: AsRef<OsStr>>(
+    program: impl AsRef<OsStr>,
+    arguments: impl IntoIterator<Item = A>,
+) -> Command {
+    let mut command = match nix::unistd::geteuid().is_root() {
+        true => {
+            let mut command = Command::new("/usr/bin/unshare");
+            let line = "mount -t tmpfs mcpmon-e2e /var/lib && exec \"$@\"";
+            command
+                .args(["--mount", "/bin/sh", "-c", line, "sh"])
+                .arg(program);
+            command
+        }
+        false => Command::new(program),
+    };
+    command.args(arguments);
+    command
+}
+
 /// Runs the program to its end as a user who is neither root nor a member of any group that matters.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ mod container;
 mod declared;
 mod file;
 mod identity;
+mod installer;
 mod interpreter;
 mod launchers;
 mod loader;
@@ -30,6 +31,7 @@ mod unpinned;
 mod way;
 
 pub use declared::matches_declared;
+pub use installer::InstallerRun;
 pub use program::CodePlace;
 pub use rules::LaunchRules;
 pub use serving::Member;

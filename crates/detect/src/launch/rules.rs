@@ -150,6 +150,12 @@ impl LaunchRules {
         })
     }
 
+    /// Returns whether a program or package connects a client to a server elsewhere.
+    #[must_use]
+    pub fn is_bridge(name: &str) -> bool {
+        BRIDGES.contains(&name)
+    }
+
     /// Returns the stage of the process of `argv` in a chain of launches, MCP or not.
     pub fn stage<S: AsRef<str>>(argv: &[S]) -> Stage {
         match step(Command::from_argv(argv)) {

@@ -49,7 +49,7 @@ impl CallWindow {
     pub fn admit(&mut self, policy: &Policy, call: &SharedCall) -> (SharedCallAnswer, Option<Recent>) {
         let (checked, recent) = self.check(policy, call);
         if let Some(recent) = &recent {
-            self.take(recent.clone());
+            self.add(recent.clone());
         }
         (checked, recent)
     }
@@ -110,8 +110,15 @@ impl CallWindow {
         (checked, recent)
     }
 
-    /// Records a call or a result that happened; the order does not matter.
+    /// Records a call or a result that happened; the order does not matter, nor whether it is recorded twice.
     pub fn take(&mut self, recent: Recent) {
+        match &recent {
+            Recent::Call(call) if self.has(call) => {}
+            Recent::Call(_) | Recent::Output(_) | Recent::Intent(_) => self.add(recent),
+        }
+    }
+
+    fn add(&mut self, recent: Recent) {
         match recent {
             Recent::Call(mut call) => {
                 if let Some(left) = call.left {
@@ -135,6 +142,20 @@ impl CallWindow {
             }
             Recent::Intent(intent) => self.intents.take(intent),
         }
+    }
+
+    /// Returns whether the window has a call, by its time and request.
+    fn has(&self, call: &RecentCall) -> bool {
+        let from = self.calls.partition_point(|known| known.at < call.at);
+        let same_time = self
+            .calls
+            .iter()
+            .skip(from)
+            .take_while(|known| known.at == call.at);
+        call.request.is_some()
+            && same_time.into_iter().any(|known| {
+                (&known.server, &known.tool, &known.request) == (&call.server, &call.tool, &call.request)
+            })
     }
 
     /// Returns whether the window holds nothing that any rule could need at `now`.

@@ -1,7 +1,9 @@
 //! Launches: servers that an exec starts, and the process of a launch that serves.
 
+use std::path::Path;
+
 use mcpmon_detect::launch::{Launch, LaunchRules, Stage};
-use mcpmon_model::{Action, Exec, Exit, InstanceId, Package, PinKey, ServerId, Timestamp};
+use mcpmon_model::{Action, Exec, Exit, InstanceId, Package, PackageKind, PinKey, ServerId, Timestamp};
 use mcpmon_policy::{Admission, Gate, Mode};
 
 use super::{Monitor, entry::is_installed_entry};
@@ -15,6 +17,8 @@ use crate::{
     tell,
 };
 
+/// Endings of scripts that are no commands of an installed package.
+const SCRIPT_ENDINGS: [&str; 8] = ["py", "pyw", "js", "mjs", "cjs", "ts", "sh", "rb"];
 /// Most ids of enclosing servers that are remembered for a server, two for each.
 const MAX_NESTING: usize = 16;
 
@@ -68,8 +72,10 @@ impl Monitor {
     ) -> ServerId {
         let package = proved.or(told);
         let tied = package.and_then(|package| tied_to(&self.policy, package, given));
-        tied.cloned()
-            .unwrap_or_else(|| undeclared_id(&self.policy, derived, proved))
+        tied.cloned().unwrap_or_else(|| {
+            let certain = proved.or_else(|| told.filter(|told| is_certain(told)));
+            undeclared_id(&self.policy, derived, certain)
+        })
     }
 
     /// Returns the id of the server that an exec starts: the one that its wrapper was given, else `derived`.
@@ -388,5 +394,18 @@ pub(super) fn settle(exec: &Exec) -> Vec<KernelEffect> {
         }]
     } else {
         Vec::new()
+    }
+}
+
+/// Returns whether the words of a command tell its package without doubt: a program, and a script without an ending, can be a
+/// command that an installer wrote for a package.
+fn is_certain(package: &Package) -> bool {
+    match package.kind() {
+        PackageKind::Npm | PackageKind::Oci => true,
+        PackageKind::Script => {
+            let ending = Path::new(package.name()).extension();
+            ending.is_some_and(|ending| SCRIPT_ENDINGS.iter().any(|known| ending == *known))
+        }
+        PackageKind::Pypi | PackageKind::Program => false,
     }
 }

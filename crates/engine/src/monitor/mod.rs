@@ -10,6 +10,7 @@ mod launches;
 mod observe;
 mod orphans;
 mod proxied;
+mod refused_files;
 mod second_look;
 mod tracking;
 
@@ -43,6 +44,7 @@ pub use tracking::all_of;
 use super::{
     effect::{Judgement, KernelEffect},
     gated::LearnedNames,
+    installers::InstallerRuns,
     instances::{Instance, Instances, Phase, ServingProcess},
     lineage::Lineage,
     loaders,
@@ -74,6 +76,7 @@ pub struct Monitor {
     attempts: u64,
     lineage: Lineage,
     ways: ExecPaths,
+    installers: InstallerRuns,
     traffic: Traffic,
     kills: Kills,
     /// Sessions of running servers, if they are known.
@@ -82,11 +85,6 @@ pub struct Monitor {
     former: BTreeMap<InstanceId, Former>,
     orphans: OrphanWatch,
 }
-
-/// Most servers whose refused files are remembered.
-const REFUSED: usize = 64;
-/// Most bytes of their manifests; a further package is remembered by its digest only.
-const REFUSED_MANIFESTS: usize = 16 << 20;
 
 /// A running server, for status and listings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +122,7 @@ impl Monitor {
             attempts: 0,
             lineage: Lineage::default(),
             ways: ExecPaths::default(),
+            installers: InstallerRuns::default(),
             kills: Kills::default(),
             sessions: BTreeMap::new(),
             proxied: ProxiedSessions::default(),
@@ -277,6 +276,7 @@ impl Monitor {
 
     /// Judges the start of a program.
     fn exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
+        self.installers.note(now, exec.uid, &exec.argv);
         let is_server = exec.loader && self.is_server_by_its_words(exec);
         let mut judgement = self.executed(now, &loaders::by_file(exec, is_server));
         self.let_go(exec, &mut judgement);
@@ -463,6 +463,7 @@ impl Monitor {
         if ended.is_some() {
             verdict = verdict.for_ended();
         }
+        verdict.installer = self.installers.explain(now, serving.uid, &verdict, &files);
         if verdict.action == Action::Block && self.policy.exec.gate == Gate::Off {
             verdict.action = Action::Audit;
         }
@@ -558,21 +559,6 @@ impl Monitor {
                 process: serving.process,
             });
         }
-    }
-
-    fn remember_refused(&mut self, key: &PinKey, files: ServerFiles) {
-        self.refused.retain(|(refused, _)| refused != key);
-        if let Ok(pins) = Pins::try_from(files) {
-            self.keep_refused(key, pins);
-        }
-    }
-
-    fn keep_refused(&mut self, key: &PinKey, pins: Pins) {
-        self.refused.retain(|(refused, _)| refused != key);
-        self.refused.truncate(REFUSED - 1);
-        let used: usize = self.refused.iter().map(|(_, pins)| pins.manifest_bytes()).sum();
-        let pins = pins.with_manifest_within(REFUSED_MANIFESTS.saturating_sub(used));
-        self.refused.push_front((key.clone(), pins));
     }
 }
 

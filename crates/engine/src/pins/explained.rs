@@ -5,8 +5,8 @@ use std::path::Path;
 use mcpmon_model::{ChangeCause, FileChange, Manifest, PackageRole, PinPart};
 
 use super::{
-    AcceptanceGround, PackagePin, Part, PinMismatch, PinnedFile, PinnedPackage, Pins, ServerFiles,
-    UnhashedPart, Writers,
+    AcceptanceGround, AcceptedManifests, PackagePin, Part, PinMismatch, PinnedFile, PinnedPackage, Pins,
+    ServerFiles, UnhashedPart, Writers,
     change::{Change, Difference, difference},
 };
 
@@ -30,7 +30,7 @@ pub(super) enum PackageComparison {
 pub(super) fn compare_package(
     pin: Option<&PackagePin>,
     actual: Option<&Part<PinnedPackage>>,
-    accepted: impl FnOnce() -> Vec<Manifest>,
+    accepted: &AcceptedManifests<'_>,
 ) -> PackageComparison {
     let actual = match actual {
         Some(Part::Unknown { .. }) => return PackageComparison::Same,
@@ -66,7 +66,7 @@ pub(super) fn compare_package(
         return PackageComparison::Differs(mismatch);
     };
     mismatch.changed_files = Manifest::changes(&pinned, actual.manifest());
-    let changes = match difference(&pinned, actual.manifest(), &accepted()) {
+    let changes = match difference(&pinned, actual.manifest(), accepted.get()) {
         Difference::Nothing {
             is_earlier_form: true,
         } => return PackageComparison::EarlierForm,
@@ -132,7 +132,7 @@ pub(super) fn explain_executable(mismatch: &mut PinMismatch, pins: &Pins, actual
     // switching an environment makes.
     let (cause, text) = match (&before.version, &now.version) {
         _ if is_in_place => (
-            ChangeCause::Unknown,
+            ChangeCause::RuntimeReplaced,
             format!("{} at {} was replaced", now.name, now.path.display()),
         ),
         (Some(old), Some(new)) if old != new => (
@@ -140,7 +140,7 @@ pub(super) fn explain_executable(mismatch: &mut PinMismatch, pins: &Pins, actual
             format!("another {} ({old} → {new})", now.name),
         ),
         (Some(_) | None, Some(_) | None) => (
-            ChangeCause::Unknown,
+            ChangeCause::RuntimeReplaced,
             format!(
                 "another {} ({} → {})",
                 now.name,
@@ -211,6 +211,7 @@ pub(super) fn explain_script(
                 ChangeCause::OwnSource | ChangeCause::Unknown => edited,
                 ChangeCause::Tampered
                 | ChangeCause::Package
+                | ChangeCause::RuntimeReplaced
                 | ChangeCause::Runtime
                 | ChangeCause::Launcher
                 | ChangeCause::Dependency => strictest.text.clone(),

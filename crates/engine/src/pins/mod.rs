@@ -9,6 +9,7 @@ mod other_ids;
 mod wording;
 
 use std::{
+    cell::OnceCell,
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
@@ -118,6 +119,8 @@ pub struct PinVerdict {
     pub full: Option<PinsFull>,
     /// True if the server ended before its files could be compared: nothing was refused.
     pub ended: bool,
+    /// The last run of a package manager that can be the reason of the change, in words; `None` if none was seen.
+    pub installer: Option<String>,
     /// The action taken.
     pub action: Action,
     /// The pins accepted from now on without approval.
@@ -198,11 +201,15 @@ fn nearest(
         let sets = sets.values().rev();
         sets.filter(|pins| !is_shim(&pins.executable.path))
     };
+    let accepted = AcceptedManifests {
+        sets,
+        decoded: OnceCell::new(),
+    };
     // A difference takes time to explain, so no set is compared in detail beside one with the same digests.
     let is_any_same = sets_of_files().any(|pins| pins.has_digests_of(actual));
     sets_of_files()
         .filter(|pins| !is_any_same || pins.has_digests_of(actual))
-        .map(|pins| against(pins, sets, actual, launcher, policy, mode))
+        .map(|pins| against(pins, &accepted, actual, launcher, policy, mode))
         .min_by_key(|verdict| {
             let effect = match verdict.action {
                 Action::Allow => 0,
@@ -214,6 +221,21 @@ fn nearest(
             let is_less = is_match == verdict.store.is_none();
             (!is_match, effect, verdict.mismatches.len(), !is_less)
         })
+}
+
+/// The manifests of all accepted sets, which are decoded once for each comparison.
+struct AcceptedManifests<'s> {
+    sets: &'s BTreeMap<u32, Pins>,
+    decoded: OnceCell<Vec<Manifest>>,
+}
+
+impl AcceptedManifests<'_> {
+    fn get(&self) -> &[Manifest] {
+        self.decoded.get_or_init(|| {
+            let packages = self.sets.values().filter_map(|pins| pins.package.as_ref());
+            packages.filter_map(PackagePin::manifest).collect()
+        })
+    }
 }
 
 fn first_sight(full: Option<PinsFull>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
@@ -244,7 +266,7 @@ fn first_sight(full: Option<PinsFull>, actual: ServerFiles, policy: Pinning, mod
 
 fn against(
     pins: &Pins,
-    sets: &BTreeMap<u32, Pins>,
+    accepted: &AcceptedManifests<'_>,
     actual: &ServerFiles,
     launcher: Option<LauncherMatch<'_>>,
     policy: Pinning,
@@ -254,10 +276,6 @@ fn against(
     let seen = actual.executable.hashed().is_some();
     let script = pins.script.as_ref().filter(|_| seen || actual.script.is_some());
     let package = pins.package.as_ref().filter(|_| seen || actual.package.is_some());
-    let accepted = || {
-        let packages = sets.values().filter_map(|pins| pins.package.as_ref());
-        packages.filter_map(PackagePin::manifest).collect()
-    };
     let (package, is_earlier_form) = match compare_package(package, actual.package.as_ref(), accepted) {
         PackageComparison::Same => (None, is_pinned_script(script, actual)),
         PackageComparison::EarlierForm => (None, true),
@@ -504,6 +522,7 @@ impl PinVerdict {
             unhashed: Vec::new(),
             full: None,
             ended: false,
+            installer: None,
             action,
             store: None,
         }

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::{ChangeCause, ManifestNotes, PackageKind, PackageRole, PinKey, PinPart};
+use mcpmon_model::{ManifestNotes, PackageKind, PackageRole, PinKey, PinPart, PinState};
 use mcpmon_policy::{Mode, Pinning};
 
 use super::{
     AcceptanceGround, AcceptedSets, PackagePin, Part, PinBook, PinMismatch, PinVerdict, PinnedPackage, Pins,
     ServerFiles, compare, effect_of, nearest,
 };
+
+/// Most sets of one package that a start in another place is compared with.
+const MAX_ELSEWHERE: usize = 64;
 
 /// The relation of pins to the files of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,17 +22,6 @@ enum Place {
     Package,
     /// They are elsewhere. An installed package is the same package wherever it is.
     Other,
-}
-
-impl Place {
-    /// Returns whether a difference from what is pinned there is a change of the server.
-    fn counts(self, mismatch: &PinMismatch, actual: &ServerFiles) -> bool {
-        match self {
-            Self::Same | Self::Package => mismatch.is_of_the_server(actual),
-            // Another environment can have other dependencies and another interpreter.
-            Self::Other => mismatch.is_of_the_package(),
-        }
-    }
 }
 
 impl PinBook {
@@ -58,16 +50,12 @@ impl PinBook {
             accepted
         };
         if is_first && policy.enabled {
-            let is_package = is_of_registry(key, &actual);
-            for place in [Place::Same, Place::Package, Place::Other] {
+            for place in [Place::Same, Place::Package] {
                 let own = own.into_iter().flatten().map(|(_, pins)| (key, pins));
                 let elsewhere = self.elsewhere(key).chain(own).filter(|(other, pins)| {
                     // One program can be several servers.
                     let is_alone = pins.script.is_none() && pins.package.is_none();
-                    (!is_alone || other.name == key.name)
-                        && pins.place(&actual) == place
-                        && (place != Place::Other
-                            || is_package && other.name == key.name && pins.package.is_some())
+                    (!is_alone || other.name == key.name) && pins.place(&actual) == place
                 });
                 let elsewhere: BTreeMap<u32, Pins> = (0..)
                     .zip(elsewhere.map(|(_, pins)| pins.as_started(place)))
@@ -81,7 +69,7 @@ impl PinBook {
                     && changed
                         .mismatches
                         .iter()
-                        .any(|mismatch| place.counts(mismatch, &actual))
+                        .any(|mismatch| mismatch.is_of_the_server(&actual))
                 {
                     return PinVerdict {
                         store: None,
@@ -90,11 +78,54 @@ impl PinBook {
                 }
             }
         }
+        if is_first
+            && policy.enabled
+            && let Some(changed) = self.imitated(key, &actual, policy, mode)
+        {
+            return changed;
+        }
         let verdict = compare(accepted, actual, policy, mode);
         match key.uid {
             0 => verdict.for_root(policy, mode),
             _ => verdict,
         }
+    }
+}
+
+impl PinBook {
+    /// Compares the own code of an installed package with that of the packages of this name that the user has pinned elsewhere.
+    /// Returns the difference from the nearest one, if the code is that of none.
+    fn imitated(
+        &self,
+        key: &PinKey,
+        actual: &ServerFiles,
+        policy: Pinning,
+        mode: Mode,
+    ) -> Option<PinVerdict> {
+        let package = is_of_registry(key).then_some(actual.package.as_ref()?.hashed()?)?;
+        let code = package.manifest().own_code()?;
+        let elsewhere = self.elsewhere(key).filter(|(other, _)| other.name == key.name);
+        let mut known: BTreeMap<u32, Pins> = BTreeMap::new();
+        for ((_, pins), number) in elsewhere.take(MAX_ELSEWHERE).zip(0..) {
+            let manifest = pins.package.as_ref().and_then(PackagePin::manifest);
+            let Some(pinned) = manifest.and_then(|manifest| manifest.own_code()) else {
+                continue;
+            };
+            if pinned == code {
+                return None;
+            }
+            known.insert(number, pins.as_started(Place::Other));
+        }
+        let own = ServerFiles {
+            script: None,
+            launcher: None,
+            ..actual.clone()
+        };
+        let changed = nearest(&known, &own, policy, mode)?;
+        (changed.state == PinState::Mismatch).then_some(PinVerdict {
+            store: None,
+            ..changed
+        })
     }
 }
 
@@ -116,18 +147,6 @@ impl PinVerdict {
 }
 
 impl PinMismatch {
-    /// Returns whether the server's own package differs, and not only what it depends on.
-    fn is_of_the_package(&self) -> bool {
-        let is_own = |cause| match cause {
-            ChangeCause::Tampered | ChangeCause::Package | ChangeCause::Unknown => true,
-            ChangeCause::Runtime
-            | ChangeCause::Launcher
-            | ChangeCause::Dependency
-            | ChangeCause::OwnSource => false,
-        };
-        self.part == PinPart::Package && self.changes.iter().any(|change| is_own(change.cause))
-    }
-
     /// Returns whether the part is the server itself, and not the interpreter of its script or package.
     fn is_of_the_server(&self, files: &ServerFiles) -> bool {
         match self.part {
@@ -200,16 +219,13 @@ fn is_started_otherwise(sets: &BTreeMap<u32, Pins>, actual: &ServerFiles) -> boo
             .all(|pins| pins.package.is_some() && pins.script.is_none() != is_module)
 }
 
-/// Returns whether the server is an installed package of a registry. Whoever can write a directory can name a package there, so
-/// such a package is not trusted because it is the first one at its place or under its id.
-fn is_of_registry(key: &PinKey, actual: &ServerFiles) -> bool {
-    let package = key.package();
-    let is_named = package.is_some_and(|package| match package.kind() {
+/// Returns whether the server is a package of a registry. Whoever can write a directory can name a package there, so such a
+/// package is not trusted because it is the first one at its place or under its id.
+fn is_of_registry(key: &PinKey) -> bool {
+    key.package().is_some_and(|package| match package.kind() {
         PackageKind::Npm | PackageKind::Pypi => true,
         PackageKind::Oci | PackageKind::Script | PackageKind::Program => false,
-    });
-    let package = actual.package.as_ref().and_then(Part::hashed);
-    is_named && package.is_some_and(|package| is_installed(notes(package)))
+    })
 }
 
 fn notes(package: &PinnedPackage) -> Option<&ManifestNotes> {

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use mcpmon_model::{
     Ecosystem, InstalledPackage, ManifestEntry, ManifestNotes, NotedDirectory, PackageRole, PinKey,
     RecordState::{self, Consistent, Contradicts, Missing},
+    Timestamp,
 };
 use mcpmon_policy::{FileChanges, FileEffect};
 use test_case::test_case;
 
 use super::*;
+use crate::installers::InstallerRuns;
 
 /// A Python server of the package `weather`, which needs `mcp`, with a script of the user's own.
 #[derive(Clone, Debug)]
@@ -529,4 +531,21 @@ fn permissions(before: u16, content: &str, now: u16, content_now: &str) -> bool 
         digest: Digest::of(content.as_bytes()),
     };
     change::has_same_content(&file(before, content), &file(now, content_now))
+}
+
+/// The daemon names the package manager that it saw run.
+#[test_case(7, "pip install mcp", &dependency("mcp", "1.31.0", Consistent) => "it changed since it was pinned: dependency mcp 1.30.0 → 1.31.0 (`pip install` ran 3 min before)"; "by the user")]
+#[test_case(0, "uv pip sync x", &dependency("mcp", "1.31.0", Consistent) => "it changed since it was pinned: dependency mcp 1.30.0 → 1.31.0 (`uv pip sync` ran 3 min before)"; "by root")]
+#[test_case(8, "pip install mcp", &dependency("mcp", "1.31.0", Consistent) => "it changed since it was pinned: dependency mcp 1.30.0 → 1.31.0"; "by another user")]
+#[test_case(7, "npm install mcp", &dependency("mcp", "1.31.0", Consistent) => "it changed since it was pinned: dependency mcp 1.30.0 → 1.31.0"; "of other packages")]
+#[test_case(7, "pip install mcp", &dependency("mcp", "1.30.0", Contradicts).file(&format!("{SITE}/mcp/__init__.py"), "evil") =>
+    "it changed since it was pinned: files of mcp 1.30.0 contradict the record of its package manager (changed lib/python3.11/site-packages/mcp/__init__.py)"; "of tampered files")]
+fn a_package_manager_that_ran(uid: u32, line: &str, now: &Installed) -> String {
+    const MINUTE: i64 = 60_000_000_000;
+    let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    let mut runs = InstallerRuns::default();
+    runs.note(Timestamp(0), uid, &argv);
+    let mut verdict = judge(&[installed()], now, Pinning::default());
+    verdict.installer = runs.explain(Timestamp(3 * MINUTE), 7, &verdict, &now.files());
+    verdict.cause()
 }

@@ -14,6 +14,7 @@ fn is_explained(change: &FileChange) -> bool {
     match change.cause {
         ChangeCause::Tampered
         | ChangeCause::Package
+        | ChangeCause::RuntimeReplaced
         | ChangeCause::Runtime
         | ChangeCause::Dependency
         | ChangeCause::OwnSource => true,
@@ -32,7 +33,11 @@ impl PinVerdict {
     pub fn cause(&self) -> String {
         match self.state {
             PinState::Mismatch if self.is_explained() => {
-                format!("it changed since it was pinned: {}", self.causes())
+                let told = format!("it changed since it was pinned: {}", self.causes());
+                match &self.installer {
+                    Some(installer) => format!("{told} ({installer})"),
+                    None => told,
+                }
             }
             PinState::Mismatch => {
                 let parts: Vec<String> = self.mismatches.iter().map(PinMismatch::named).collect();
@@ -71,7 +76,7 @@ impl PinVerdict {
     }
 
     /// Returns the change that a person should know about first.
-    pub(super) fn gravest(&self) -> Option<&FileChange> {
+    pub(crate) fn gravest(&self) -> Option<&FileChange> {
         let changes = self.mismatches.iter().flat_map(|mismatch| &mismatch.changes);
         changes.min_by_key(|change| change.cause)
     }
@@ -108,9 +113,13 @@ impl PinVerdict {
                 "the files agree with the records of the package manager; accept them with `{trusting}`"
             ),
             Some(ChangeCause::OwnSource) => format!("accept it with `{trusting}`"),
-            Some(ChangeCause::Unknown | ChangeCause::Runtime | ChangeCause::Launcher) | None => {
-                approval(server)
-            }
+            Some(
+                ChangeCause::Unknown
+                | ChangeCause::RuntimeReplaced
+                | ChangeCause::Runtime
+                | ChangeCause::Launcher,
+            )
+            | None => approval(server),
         }
     }
 

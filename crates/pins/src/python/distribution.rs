@@ -61,6 +61,7 @@ impl Index {
         cancel: Cancel<'_>,
     ) -> Result<Self, PackageError> {
         let mut index = Self::default();
+        let mut earlier = BTreeMap::new();
         for site in directories {
             let names = root.names(site).unwrap_or_default();
             for entry in &names {
@@ -87,48 +88,49 @@ impl Index {
                 }
                 index.distributions.insert(name, distribution);
             }
-            index.add_covering(site, names.iter().filter_map(|name| name.to_str()));
+            let modules = names.iter().filter_map(|name| name.to_str());
+            index.add_covering(root, site, modules, &mut earlier);
         }
         Ok(index)
     }
 
-    /// Adds to each distribution whatever covers a module of its own that is one file: Python imports a directory or a compiled
-    /// module in its place. What another distribution installed there is left out.
-    fn add_covering<'n>(&mut self, site: &Path, names: impl Iterator<Item = &'n str>) {
-        let installed: BTreeSet<&Path> = self
-            .distributions
-            .values()
-            .flat_map(|distribution| distribution.entries.iter().chain(&distribution.shared))
-            .filter_map(|entry| {
-                Some(Path::new(
-                    entry.strip_prefix(site).ok()?.components().next()?.as_os_str(),
-                ))
-            })
-            .collect();
-        let mut covering: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
-        for name in names.filter(|name| is_module_entry(name) && !installed.contains(Path::new(name))) {
-            covering
-                .entry(module_name(name))
-                .or_default()
-                .push(site.join(name));
+    /// Adds to each distribution in `site` whatever Python imports in place of its modules: a directory or a compiled module
+    /// beside a module that is one file, and anything in the directories that are searched `earlier`. A record of another
+    /// distribution does not excuse that, because anybody can write one.
+    fn add_covering<'n>(
+        &mut self,
+        root: &Root,
+        site: &Path,
+        names: impl Iterator<Item = &'n str>,
+        earlier: &mut BTreeMap<String, Vec<PathBuf>>,
+    ) {
+        let mut beside: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+        for name in names.filter(|name| is_module_entry(name) && is_importable(name)) {
+            let path = site.join(name);
+            // A directory without this file is imported last of all.
+            if name.contains('.') || root.find(&path.join("__init__.py")).is_ok() {
+                beside.entry(module_name(name).to_owned()).or_default().push(path);
+            }
         }
-        for distribution in self.distributions.values_mut().filter(|found| found.site == site) {
-            let files = distribution
+        let of_site = self.distributions.values_mut();
+        for distribution in of_site.filter(|found| found.site == site) {
+            let tops = distribution
                 .entries
                 .iter()
-                .filter_map(|entry| entry.strip_prefix(site).ok()?.to_str());
-            let modules: BTreeSet<&str> = files
-                .filter_map(|file| {
-                    Some(module_name(file)).filter(|_| !file.contains('/') && file.contains('.'))
-                })
-                .collect();
-            let added: Vec<PathBuf> = modules
-                .iter()
-                .filter_map(|module| covering.get(module))
-                .flatten()
-                .cloned()
+                .filter_map(|entry| top_level(site, entry));
+            let tops: BTreeSet<String> = tops.filter(|top| is_importable(top)).collect();
+            let files = tops.iter().filter(|top| top.contains('.'));
+            let of_files = files.filter_map(|file| beside.get(module_name(file)));
+            let of_earlier = tops.iter().filter_map(|top| earlier.get(module_name(top)));
+            let found: BTreeSet<PathBuf> = of_files.chain(of_earlier).flatten().cloned().collect();
+            let added: Vec<PathBuf> = found
+                .into_iter()
+                .filter(|path| !distribution.entries.contains(path))
                 .collect();
             distribution.entries.extend(added);
+        }
+        for (module, paths) in beside {
+            earlier.entry(module).or_default().extend(paths);
         }
     }
 
@@ -222,6 +224,15 @@ fn top_level(site: &Path, entry: &Path) -> Option<String> {
 /// Returns the module of a file or directory in `site-packages`: `a` for `a`, `a.py` and `a.cpython-311.so`.
 fn module_name(entry: &str) -> &str {
     entry.split('.').next().unwrap_or(entry)
+}
+
+/// Returns whether Python can import a file or directory of this name.
+fn is_importable(name: &str) -> bool {
+    let ending = name.split_once('.').map(|(_, ending)| ending);
+    ending.is_none_or(|ending| {
+        let last = ending.rsplit('.').next().unwrap_or(ending);
+        matches!(ending, "py" | "pyc") || last == "so"
+    })
 }
 
 /// Returns whether Python runs a file or directory in `site-packages` at every start.

@@ -131,11 +131,13 @@ fn edits_are_seen(path: &str, content: &str) -> Vec<String> {
     Manifest::changes(&before, &after)
 }
 
-/// Python imports `six/__init__.py` and `six.abi3.so` in place of `six.py`.
+/// Python imports `six/__init__.py` and `six.abi3.so` in place of `six.py`. A record that lists them does not excuse that.
 #[test_case("six/__init__.py" => vec!["added lib/python3.11/site-packages/six/__init__.py"]; "a directory")]
 #[test_case("six.abi3.so" => vec!["added lib/python3.11/site-packages/six.abi3.so"]; "a compiled module")]
+#[test_case("six/data.txt" => Vec::<&str>::new(); "a directory that is no package")]
+#[test_case("six.py.bak" => Vec::<&str>::new(); "a copy that Python does not import")]
+#[test_case("six.pyi" => Vec::<&str>::new(); "types")]
 #[test_case("sixty/__init__.py" => Vec::<&str>::new(); "another module")]
-#[test_case("other/__init__.py" => Vec::<&str>::new(); "another distribution's module")]
 fn a_module_that_covers_a_file_is_seen(planted: &str) -> Vec<String> {
     let fixture = environment("/venv").expect("a temporary tree");
     let write = |path: &str, content: &str| {
@@ -145,17 +147,18 @@ fn a_module_that_covers_a_file_is_seen(planted: &str) -> Vec<String> {
     };
     write(
         "anyio-1.0.dist-info/METADATA",
-        "Name: anyio\nRequires-Dist: six\nRequires-Dist: other\n",
+        "Name: anyio\nRequires-Dist: six\n",
     );
     write("six.py", "");
     write("six-1.0.dist-info/METADATA", "Name: six\n");
     write(
         "six-1.0.dist-info/RECORD",
-        "six.py,,\nother.py,,\nsix-1.0.dist-info/METADATA,,\n",
+        "six.py,,\nsix-1.0.dist-info/METADATA,,\n",
     );
     let (_, before) = console_script(&fixture, "/venv").expect("a small package");
     assert!(paths(&before).contains(&"lib/python3.11/site-packages/six.py"));
-    write(planted, "# other\n");
+    write(planted, "# evil\n");
+    write("evil-1.0.dist-info/RECORD", &format!("{planted},,\n"));
     let (_, after) = console_script(&fixture, "/venv").expect("a small package");
     Manifest::changes(&before, &after)
 }

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::Daemon;
 use crate::app::{
-    group,
+    group, listener,
     proxy::{HostedProxy, ProxyStatus, RemoteServers, Tokens},
     runs::{Offered, protocol::ProxyOffer},
     wrappers::{HostedRecords, Wrappers},
@@ -46,9 +46,11 @@ pub(super) struct Reservation {
     table: Option<ReservedAddresses>,
     /// True if the table stays in the kernel when the daemon ends.
     is_kept: bool,
-    /// The addresses that were reserved last, or could not be.
-    wanted: Option<Vec<SocketAddr>>,
-    holds: bool,
+    /// The addresses that are reserved; `None` if they are those of an earlier daemon, or a part of the table could not be
+    /// written.
+    reserved: Option<Vec<SocketAddr>>,
+    /// The time of the last attempt that failed.
+    failed: Option<Instant>,
 }
 
 impl Reservation {
@@ -56,25 +58,36 @@ impl Reservation {
         Self {
             table,
             is_kept,
-            wanted: None,
-            holds: false,
+            reserved: None,
+            failed: None,
         }
     }
 
     /// Reserves these addresses, and no others.
     fn reserve(&mut self, addresses: Vec<SocketAddr>) {
-        if self.wanted.as_ref() == Some(&addresses) {
+        let is_due = self.failed.is_none_or(|failed| failed.elapsed() >= RETRY);
+        if self.reserved.as_ref() == Some(&addresses) || !is_due {
             return;
         }
-        let replaced = self.table.as_mut().map(|table| table.replace(&addresses));
-        self.holds = self.is_kept && matches!(replaced, Some(Ok(())));
-        if let Some(Err(error)) = replaced {
-            tracing::warn!(
-                error = with_causes(&error),
-                "any user can take the proxy's port while the daemon is away"
-            );
+        match self.table.as_mut().map(|table| table.replace(&addresses)) {
+            Some(Err(error)) => {
+                tracing::warn!(
+                    error = with_causes(&error),
+                    "any user can take the proxy's port while the daemon is away"
+                );
+                (self.reserved, self.failed) = (None, Some(Instant::now()));
+            }
+            Some(Ok(())) | None => (self.reserved, self.failed) = (Some(addresses), None),
         }
-        self.wanted = Some(addresses);
+    }
+
+    /// Returns whether only root can listen at an address while the daemon is away.
+    fn holds(&self, address: SocketAddr) -> bool {
+        let is_reserved = self
+            .reserved
+            .as_ref()
+            .is_some_and(|reserved| reserved.contains(&address));
+        self.is_kept && self.table.is_some() && is_reserved && !listener::is_chosen_by_kernel(address.port())
     }
 }
 
@@ -101,18 +114,21 @@ impl DaemonProxy {
     pub(super) fn status(&self) -> Option<ProxyStatus> {
         let status = self.hosted.as_ref()?.status();
         Some(ProxyStatus {
-            reserved: Some(self.reservation.holds),
+            reserved: Some(self.reservation.holds(status.listen)),
             ..status
         })
     }
 
-    /// Reserves the address of the proxy, and `others`.
-    fn reserve(&mut self, wanted: Option<&ProxySettings>, others: Option<SocketAddr>) {
+    /// Reserves the address at which the proxy listens, and that of the metrics. While the proxy is wanted and cannot listen, what
+    /// was reserved stays: another program may have the address.
+    fn reserve(&mut self, wanted: Option<&ProxySettings>, metrics: Option<SocketAddr>) {
         let listens = self.hosted.as_ref().map(HostedProxy::address);
-        let proxy = listens.or_else(|| Some(wanted?.listen));
-        let named = [proxy, others].into_iter().flatten();
+        if wanted.is_some() && listens.is_none() {
+            return;
+        }
+        let addresses = [listens, metrics].into_iter().flatten();
         self.reservation
-            .reserve(named.filter(|address| address.port() != 0).collect());
+            .reserve(addresses.filter(|address| address.port() != 0).collect());
     }
 
     /// Starts, restarts or stops the proxy to match `wanted`. Returns `None` if nothing changed, else the reason why it
@@ -199,10 +215,8 @@ impl Daemon {
     pub(super) fn look_after_proxy(&mut self) {
         self.proxy.models.tick(clock::now());
         let wanted = self.loaded.settings.proxy.as_ref();
-        let metrics = self.loaded.settings.metrics;
-        self.proxy.reserve(wanted, metrics);
         let trouble = self.proxy.follow(wanted);
-        self.proxy.reserve(wanted, metrics);
+        self.proxy.reserve(wanted, self.loaded.settings.metrics);
         if trouble.is_some() || wanted.is_none() {
             self.proxy.tell(trouble.as_ref().and_then(Option::as_deref));
         }

@@ -48,8 +48,10 @@ socket.on("error", (error) => process.exit(error.code === "EPERM" ? 7 : 1));
 "#;
 /// Number of starts from which percentiles are judged.
 const MANY: usize = 500;
-/// Longest delay of a start at the 99th percentile by the daemon, while another user starts programs without end.
+/// Longest delay of a start by the daemon, at the 99th percentile of many starts.
 const MAX_DELAY: Duration = Duration::from_millis(10);
+/// Longest delay at the median of few starts, on a loaded machine.
+const MAX_MEDIAN_DELAY: Duration = Duration::from_millis(500);
 
 fn starts() -> Result<usize> {
     match std::env::var(STARTS) {
@@ -183,10 +185,10 @@ impl Drop for Flood {
     }
 }
 
-/// Returns the time below which 99 of 100 are.
-fn percentile99(times: &mut [Duration]) -> Duration {
+/// Returns the time below which so many of 100 are.
+fn percentile(times: &mut [Duration], hundredths: usize) -> Duration {
     times.sort_unstable();
-    times[times.len() * 99 / 100]
+    times[times.len() * hundredths / 100]
 }
 
 #[test]
@@ -227,13 +229,20 @@ fn other_programs_are_not_refused() -> Result<()> {
         }
         drop(flood);
         assert_eq!(refused, 0, "flooded: {flooded}");
-        let (stopped, free) = (percentile99(&mut stopped), percentile99(&mut free));
+        let (hundredths, most) = match starts()? < MANY {
+            true => (50, MAX_MEDIAN_DELAY),
+            false => (99, MAX_DELAY),
+        };
+        let (stopped, free) = (
+            percentile(&mut stopped, hundredths),
+            percentile(&mut free, hundredths),
+        );
         let delay = stopped.saturating_sub(free);
         println!(
-            "{} connections, flooded: {flooded}: none refused; a start takes {free:?}, and {stopped:?} with a stop (99th percentiles)",
+            "{} connections, flooded: {flooded}: none refused; a start takes {free:?}, and {stopped:?} with a stop (percentile {hundredths})",
             6 * starts()?
         );
-        assert!(starts()? < MANY || delay <= MAX_DELAY, "{delay:?}");
+        assert!(delay <= most, "{delay:?}");
     }
     assert!(scene.counter("exec_held")? >= 8 * starts()? as u64);
     assert_eq!(scene.counter("exec_expired")?, 0);

@@ -314,7 +314,9 @@ fn no_other_user_takes_the_proxys_port_while_the_daemon_is_away() -> Result<()> 
     let Some(host) = Host::take(&["python3", "setpriv"])? else {
         return Ok(());
     };
-    let listen = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    // Ports that the kernel chooses itself cannot be reserved.
+    let free = (18_484..18_584).find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
+    let listen = free.context("a free port")?.local_addr()?;
     let port = listen.port().to_string();
     let squat = |address: &str| -> Result<String> {
         let run = program::run_as_nobody(

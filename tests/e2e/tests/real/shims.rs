@@ -228,9 +228,9 @@ fn a_launcher_wraps_whatever_is_beside_it(left: Option<&str>, by_link: bool, is_
         }
         false => shims,
     };
-    let mut npx = Command::new(called.join("npx"));
+    let mut npx = program::with_own_state(called.join("npx"), ["mcp-server-everything"]);
     let output = scene
-        .prepare(npx.arg("mcp-server-everything"))
+        .prepare(&mut npx)
         .env("PATH", format!("{}:{path}", called.display()))
         .stdin(Stdio::piped())
         .output()?;

@@ -1,6 +1,6 @@
 //! Data read from one server and sent to another: two wrappers of one session over one store.
 
-use std::process::Command;
+use std::{process::Command, thread};
 
 use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
@@ -84,5 +84,55 @@ fn what_one_server_read_another_does_not_send() -> Result<()> {
         (text(evidence, "kind"), text(evidence, "server_id")),
         ("overlap", "files")
     );
+    Ok(())
+}
+
+/// Six clients start the same server and call at once, also just after a second server joined.
+#[test]
+fn wrappers_of_one_server_hold_one_rate() -> Result<()> {
+    const CALLS: usize = 3;
+    for other_is_there in [false, true, true] {
+        let home = Home::new()?;
+        home.configure(
+            "version: 1\nmcp: {rate_limits: {per_server: {one: {calls_per_minute: 1, burst: 5}}}}\n",
+        )?;
+        let mut wrapped = (0..6)
+            .map(|_| wrap(&home, "one", "done"))
+            .collect::<Result<Vec<_>>>()?;
+        for each in &mut wrapped {
+            each.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)?;
+            each.line()?;
+        }
+        let other = other_is_there.then(|| wrap(&home, "other", "done")).transpose()?;
+        let passed: Result<Vec<usize>> = thread::scope(|scope| {
+            let callers: Vec<_> = wrapped
+                .iter_mut()
+                .map(|each| {
+                    scope.spawn(|| {
+                        let answers = (0..CALLS).map(|_| call(each, "act", &json!({})));
+                        let answers = answers.collect::<Result<Vec<_>>>()?;
+                        Ok(answers
+                            .iter()
+                            .filter(|answer| answer["result"]["isError"].is_null())
+                            .count())
+                    })
+                })
+                .collect();
+            callers
+                .into_iter()
+                .map(|caller| {
+                    caller
+                        .join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                })
+                .collect()
+        });
+        assert_eq!(
+            passed?.iter().sum::<usize>(),
+            5,
+            "a second server: {other_is_there}"
+        );
+        drop(other);
+    }
     Ok(())
 }

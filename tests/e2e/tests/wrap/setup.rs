@@ -488,8 +488,9 @@ fn wrapper_uses_the_policy_of_a_user_with_another_config_home() -> Result<()> {
     let configured: Value = serde_json::from_str(&wrapped)?;
     let server = &configured["projects"]["/home/me/a"]["mcpServers"]["cat"];
     let arguments = server["args"].as_array().context("arguments")?.iter();
-    let mut command = Command::new(server["command"].as_str().context("a command")?);
-    command.args(arguments.filter_map(Value::as_str)).env_clear();
+    let program = server["command"].as_str().context("a command")?;
+    let mut command = program::with_own_state(program, arguments.filter_map(Value::as_str));
+    command.env_clear();
     command
         .env("HOME", home.path("home"))
         .env("PATH", "/usr/bin:/bin");
