@@ -17,6 +17,8 @@ pub(super) struct Instance {
     pub(super) server: ServerId,
     /// The id that is derived from its launch.
     pub(super) derived: ServerId,
+    /// The id by which a list permits it: the same, unless that is the id of declarations of other packages.
+    pub(super) permitting: ServerId,
     /// Package, module, image or program, as the launch named it.
     pub(super) name: String,
     /// The package of its program, if it is known.
@@ -161,6 +163,7 @@ impl Instance {
             inside,
             uid: exec.uid,
             derived: server.clone(),
+            permitting: server.clone(),
             server,
             name,
             pattern,
@@ -183,6 +186,7 @@ impl Instance {
             package: former.package,
             inside: former.inside,
             uid: former.uid,
+            permitting: former.derived.clone().unwrap_or_else(|| former.server.clone()),
             derived: former.derived.unwrap_or_else(|| former.server.clone()),
             server: former.server,
             name: former.name,
@@ -205,6 +209,7 @@ impl Instance {
         ServerNames {
             given: &self.server,
             derived: &self.derived,
+            permitting: &self.permitting,
             package: self.package.as_ref(),
         }
     }

@@ -47,7 +47,7 @@ pub use monitor::{
     Former, Monitor, MonitoredServer, Observation, ProxiedSession, ServerClient, StartNames, all_of,
     refused_by_now,
 };
-pub use own_names::{OwnNames, id, plain_id, script_name, undeclared_id};
+pub use own_names::{OwnNames, id, permitting_id, plain_id, script_name};
 pub use recognise::{launch_rules, pin_name, recognise, recognise_linked};
 pub use rules::{About, BESIDE, Opinion, guide, suppressible};
 pub use tell::{proxied, runs_on};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mcpmon_detect::launch::{CodePlace, LaunchRules};
-use mcpmon_model::{Digest, NameGlob, Package, PackageKind, PinKey, ServerId};
+use mcpmon_model::{DerivedId, Digest, NameGlob, Package, PackageKind, PinKey, ServerId};
 use mcpmon_policy::{
     Policy, ServerNames, Transport,
     rules::{SpellingGlob, Spellings},
@@ -23,6 +23,8 @@ const COMMON: [&str; 8] = [
 pub struct OwnNames {
     /// The id of its declaration, or the one that follows from its program or address.
     pub derived: ServerId,
+    /// The id by which a list permits it: the same, unless that is the id of declarations of other packages.
+    pub permitting: ServerId,
     /// The package of its program, if it is known.
     pub package: Option<Package>,
 }
@@ -34,24 +36,30 @@ impl OwnNames {
         let Some(package) = identity.package() else {
             return Self {
                 derived: identity.server.clone(),
+                permitting: identity.server.clone(),
                 package: None,
             };
         };
         let derived = tied_to(policy, &package, Some(&identity.server)).cloned();
+        let derived = derived.unwrap_or_else(|| id_of_package(&package));
         Self {
-            derived: derived
-                .unwrap_or_else(|| undeclared_id(policy, id_of_package(&package), Some(&package))),
+            permitting: permitting_id(policy, &derived, Some(&package)),
+            derived,
             package: Some(package),
         }
     }
 
     /// Returns the same names with the id that a start found: that of its declaration while there is one, or of its address.
     #[must_use]
-    pub fn started_as(self, policy: &Policy, derived: Option<&ServerId>) -> Self {
-        let is_declared = |id: &&ServerId| policy.servers.iter().any(|server| server.id == **id);
-        match derived.filter(|derived| self.package.is_none() || is_declared(derived)) {
+    pub fn started_as(self, policy: &Policy, derived: Option<&DerivedId>) -> Self {
+        let is_declared = |id: &ServerId| policy.servers.iter().any(|server| server.id == *id);
+        match derived.filter(|derived| self.package.is_none() || is_declared(&derived.id)) {
             Some(derived) => Self {
-                derived: derived.clone(),
+                derived: derived.id.clone(),
+                permitting: match derived.is_declared {
+                    true => derived.id.clone(),
+                    false => permitting_id(policy, &derived.id, self.package.as_ref()),
+                },
                 ..self
             },
             None => self,
@@ -63,13 +71,14 @@ impl OwnNames {
         ServerNames {
             given,
             derived: &self.derived,
+            permitting: &self.permitting,
             package: self.package.as_ref(),
         }
     }
 
     /// Returns whether a rule that permits something means this server.
     pub fn are_meant(&self, glob: &SpellingGlob) -> bool {
-        let derived = Spellings::new(self.derived.as_str(), self.derived.as_str());
+        let derived = Spellings::new(self.permitting.as_str(), self.permitting.as_str());
         let is_package = |package: &Package| package.is_named_by(&NameGlob::new(glob.as_str()));
         glob.names(&derived) || self.package.as_ref().is_some_and(is_package)
     }
@@ -90,21 +99,24 @@ pub(super) fn tied_to<'p>(
     own.or_else(|| tied.next())
 }
 
-/// Returns the id of a server that is not declared: `id`, unless that is the id of declarations of other packages.
-pub fn undeclared_id(policy: &Policy, id: ServerId, package: Option<&Package>) -> ServerId {
-    let Some(package) = package else { return id };
+/// Returns the id by which a list permits a server: `id`, unless that is the id of declarations of other packages. Lists that
+/// refuse, and settings of a server, match `id` in any case.
+pub fn permitting_id(policy: &Policy, id: &ServerId, package: Option<&Package>) -> ServerId {
+    let Some(package) = package else {
+        return id.clone();
+    };
     let mut declared = policy
         .servers
         .iter()
-        .filter(|server| server.id.is_spelling_of(&id))
+        .filter(|server| server.id.is_spelling_of(id))
         .peekable();
     let is_free = declared.peek().is_none()
         || declared.any(|server| relation(&server.transport, package) != Relation::Other);
     if is_free {
-        return id;
+        return id.clone();
     }
     let digest = Digest::of(package.as_str().as_bytes()).short(DISTINCTION);
-    ServerId::new(format!("{id}-{digest}")).unwrap_or(id)
+    ServerId::new(format!("{id}-{digest}")).unwrap_or_else(|_| id.clone())
 }
 
 /// The relation of a declared server to a package.
@@ -299,11 +311,11 @@ mod tests {
             name: package.to_owned(),
             uid: 7,
         };
-        let derived = OwnNames::of(&policy, &identity).derived;
-        let is_that = derived.as_str() == "weather";
+        let names = OwnNames::of(&policy, &identity);
+        let is_that = names.permitting.as_str() == "weather";
         assert!(
-            is_that || derived.as_str().starts_with("weather-") && derived.as_str().len() == 16,
-            "{derived}"
+            is_that || names.permitting.as_str().len() == "weather-".len() + DISTINCTION,
+            "{names:?}"
         );
         is_that
     }

@@ -59,6 +59,7 @@ pub fn recognise_linked(
             pattern: format!("mcp.servers[{id}]"),
             name: name_of(command, args),
             package: LaunchRules::package(argv, linked),
+            permitting: None,
         },
     })
 }
@@ -83,6 +84,7 @@ pub(super) fn started_by_wrapper(server: &PinKey, argv: &[String]) -> Launch {
     Launch {
         server: server.server.clone(),
         is_declared: false,
+        permitting: None,
         stage: LaunchRules::stage_of_named(argv),
         pattern: "wrapped".to_owned(),
         name: server.name.clone(),

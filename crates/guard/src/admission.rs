@@ -1,7 +1,7 @@
 //! Rules about the conversation as a whole: the server policy and the kill switch.
 
 use mcpmon_engine::{Judgement, admission_named};
-use mcpmon_model::{Action, Denial, Event, EventKind, ServerId, Severity, Timestamp, Verdict};
+use mcpmon_model::{Action, Denial, DerivedId, Event, EventKind, Severity, Timestamp, Verdict};
 use mcpmon_policy::{Admission, Mode, ServerNames};
 
 use crate::{Guard, JudgementOutcome};
@@ -9,7 +9,7 @@ use crate::{Guard, JudgementOutcome};
 impl Guard {
     /// Returns whether the server may run, independently of its files. `derived` is the id that follows from its program, its
     /// address or its declaration, whatever its client calls it.
-    pub fn admit(&mut self, now: Timestamp, derived: &ServerId, outcome: &mut JudgementOutcome) -> Verdict {
+    pub fn admit(&mut self, now: Timestamp, derived: &DerivedId, outcome: &mut JudgementOutcome) -> Verdict {
         let own = self.monitor.starts_as(now, &self.conversation.identity, derived);
         self.admit_as(now, own.with_given(&self.conversation.identity.server), outcome)
     }
@@ -41,8 +41,11 @@ impl Guard {
 
     /// Judges whether the server may be used, and blocks every message of the client until it may.
     pub fn admit_messages(&mut self, now: Timestamp, outcome: &mut JudgementOutcome) {
-        let server = self.conversation.identity.server.clone();
-        self.barred = match self.admit(now, &server, outcome) {
+        let declared = DerivedId {
+            id: self.conversation.identity.server.clone(),
+            is_declared: true,
+        };
+        self.barred = match self.admit(now, &declared, outcome) {
             Verdict::Block(denial) => Some(denial),
             Verdict::Allow
             | Verdict::Hide(_)

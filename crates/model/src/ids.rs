@@ -86,6 +86,15 @@ impl ServerId {
     }
 }
 
+/// The id that follows from a server's program, its address or its declaration, whatever its client calls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DerivedId {
+    /// The id.
+    pub id: ServerId,
+    /// True if the server's command or address is that of the declaration of this id.
+    pub is_declared: bool,
+}
+
 /// Returns the one spelling of all names for one package, as in PEP 503: in lower case, with each run of `-`, `_` and
 /// `.` as a single `-`. The module `mcp_server_time` and the command `mcp-server-time` are one server.
 pub fn one_spelling(name: &str) -> String {

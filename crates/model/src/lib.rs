@@ -54,7 +54,7 @@ pub use files::{
 pub use finding::{BUILT_IN, Category, CustomPattern, Finding, InspectionSubject, Match, TextStance};
 pub use glob::NameGlob;
 pub use held_call::{AnsweredCall, CallAnswer, HeldCall};
-pub use ids::{EventId, PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
+pub use ids::{DerivedId, EventId, PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
 pub use installed::{InstalledPackage, ManifestNotes, NotedDirectory, PackageRole, RecordState};
 pub use json::RawJson;
 pub use kill::{Kill, Kills, MAX_KILLED_SESSIONS};

@@ -13,6 +13,8 @@ pub struct ServerNames<'n> {
     pub given: &'n ServerId,
     /// The id that follows from its program, its address or its declaration, whatever its client calls it.
     pub derived: &'n ServerId,
+    /// The id by which a list permits it: `derived`, unless that is the id of declarations of other packages.
+    pub permitting: &'n ServerId,
     /// The package of its program, if it is known.
     pub package: Option<&'n Package>,
 }
@@ -24,6 +26,7 @@ impl<'n> ServerNames<'n> {
         Self {
             given: server,
             derived: server,
+            permitting: server,
             package: None,
         }
     }
@@ -71,7 +74,7 @@ impl Policy {
             return Admission::Denied;
         }
         let mut declared = self.servers.iter();
-        if self.fail_closed && !declared.any(|declared| declared.id.is_spelling_of(names.derived)) {
+        if self.fail_closed && !declared.any(|declared| declared.id.is_spelling_of(names.permitting)) {
             return Admission::Undeclared;
         }
         Admission::Admitted
@@ -88,7 +91,7 @@ impl Admission {
     pub fn denial_named(self, names: ServerNames<'_>) -> Option<Denial> {
         let derived = names.derived;
         let permitting = match names.package {
-            Some(package) if names.given != derived => package.as_str(),
+            Some(package) if names.given != derived || names.permitting != derived => package.as_str(),
             Some(_) | None => derived.as_str(),
         };
         let (rule, reason, remedy) = match self {
@@ -101,7 +104,12 @@ impl Admission {
             Self::Undeclared => (
                 "mcp.fail_closed",
                 format!("{names} is not declared"),
-                format!("declare `{derived}` in mcp.servers to let it run"),
+                match names.permitting == derived {
+                    true => format!("declare `{derived}` in mcp.servers to let it run"),
+                    false => format!(
+                        "mcp.servers declares `{derived}` with another command: declare this one under another id to let it run"
+                    ),
+                },
             ),
         };
         Some(Denial {
@@ -149,7 +157,33 @@ mod tests {
         policy.admits_named(ServerNames {
             given: &id(server),
             derived: &id(derived),
+            permitting: &id(derived),
             package: package.as_ref(),
         })
+    }
+
+    #[test_case(ServerPolicy::Allowlist(list("weather")) => (Admission::Denied, "change mcp.allowed_servers or mcp.denied_servers to let `script:/tmp/weather.py` run"); "an allowlist")]
+    #[test_case(ServerPolicy::Denylist(list("weather")) => (Admission::Denied, "change mcp.allowed_servers or mcp.denied_servers to let `script:/tmp/weather.py` run"); "a denylist")]
+    #[test_case(ServerPolicy::None => (Admission::Undeclared, "mcp.servers declares `weather` with another command: declare this one under another id to let it run"); "declared servers only")]
+    fn the_id_of_another_declaration_refuses_and_does_not_permit(
+        server_policy: ServerPolicy,
+    ) -> (Admission, &'static str) {
+        let id = |name| ServerId::new(name).expect("an id");
+        let (derived, permitting) = (id("weather"), id("weather-1f2e3d4c"));
+        let package = Package::parse("script:/tmp/weather.py");
+        let names = ServerNames {
+            given: &derived,
+            derived: &derived,
+            permitting: &permitting,
+            package: package.as_ref(),
+        };
+        let policy = Policy {
+            server_policy,
+            fail_closed: true,
+            ..Policy::default()
+        };
+        let admission = policy.admits_named(names);
+        let denial = admission.denial_named(names).expect("a denial");
+        (admission, denial.remedy.expect("a remedy").leak())
     }
 }

@@ -180,7 +180,7 @@ impl ServerPolicy {
         };
         match self {
             Self::None => false,
-            Self::Allowlist(allowed) => !is_listed(allowed, names.derived) && !is_packed(allowed),
+            Self::Allowlist(allowed) => !is_listed(allowed, names.permitting) && !is_packed(allowed),
             Self::Denylist(denied) => {
                 is_listed(denied, names.given) || is_listed(denied, names.derived) || is_packed(denied)
             }

@@ -52,8 +52,8 @@ use mcpmon_config::{
 use mcpmon_engine::{Judgement, Monitor, StoreEffect, pins::PinBook};
 use mcpmon_guard::{Guard, JudgementOutcome};
 use mcpmon_model::{
-    Conversation, DefinitionKey, Denial, Digest, Incident, ListKind, Message, ProcessId, SESSION_ROOT,
-    SensitivityLabel, ServerId, ServerType, SessionId, Timestamp, Verdict,
+    Conversation, DefinitionKey, Denial, DerivedId, Digest, Incident, ListKind, Message, ProcessId,
+    SESSION_ROOT, SensitivityLabel, ServerId, ServerType, SessionId, Timestamp, Verdict,
 };
 use mcpmon_policy::{Policy, network::table::Tables};
 use mcpmon_store::{
@@ -382,12 +382,12 @@ impl Session {
 
     /// Returns whether the server may run at all, whatever its files are. Call it before the server is started. `derived` is
     /// the id that follows from its program or its declaration.
-    pub fn admit(&mut self, now: Timestamp, derived: &ServerId) -> Verdict {
+    pub fn admit(&mut self, now: Timestamp, derived: &DerivedId) -> Verdict {
         if let Some(denial) = self.fault_denial() {
             return Verdict::Block(self.refuse(now, denial));
         }
         let mut outcome = JudgementOutcome::default();
-        self.derived = Some(derived.clone());
+        self.derived = Some(derived.id.clone());
         let policy = self.for_server(self.policy());
         let judgement = self.guard.monitor_mut().install(now, policy, &Tables::default());
         drop(self.conclude(judgement));

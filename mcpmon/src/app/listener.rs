@@ -39,7 +39,7 @@ pub fn is_chosen_by_kernel(port: u16) -> bool {
         && !is_listed(&setting("ip_local_reserved_ports"), port)
 }
 
-/// Returns whether a port is in a range such as `32768	60999`.
+/// Returns whether a port is in a range such as `32768 60999`.
 fn is_in_range(range: &str, port: u16) -> bool {
     let mut ends = range.split_whitespace().filter_map(|end| end.parse::<u16>().ok());
     matches!((ends.next(), ends.next()), (Some(first), Some(last)) if (first..=last).contains(&port))

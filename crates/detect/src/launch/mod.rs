@@ -55,6 +55,8 @@ pub struct Launch {
     pub package: Option<Package>,
     /// True if the command is that of a declaration, which names the server.
     pub is_declared: bool,
+    /// The id by which a list permits the server; `None` if that is `server`.
+    pub permitting: Option<ServerId>,
 }
 
 /// The stage of a process in a chain of launches.

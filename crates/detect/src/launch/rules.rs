@@ -147,6 +147,7 @@ impl LaunchRules {
             name: found.name,
             package: Self::package(argv, linked),
             is_declared: false,
+            permitting: None,
         })
     }
 

@@ -7,7 +7,7 @@ mod standing;
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::{DefinitionKey, DefinitionKind, DefinitionRecord, PinKey, ServerId, Timestamp};
+use mcpmon_model::{DefinitionKey, DefinitionKind, DefinitionRecord, DerivedId, PinKey, ServerId, Timestamp};
 use mcpmon_policy::{
     Admission, Policy,
     rules::{SpellingGlob, Spellings},
@@ -33,7 +33,7 @@ pub(super) struct Offers {
     offers: [Offer; KINDS],
     /// The names that permit it, and the id that its start found; `None` for a server that only a model named.
     pub(super) own: Option<OwnNames>,
-    started_as: Option<ServerId>,
+    started_as: Option<DerivedId>,
     /// The admission of the server under the policy in force.
     pub(super) admission: Admission,
     /// A definition for which the whole server is refused.
@@ -63,7 +63,7 @@ impl Offers {
     }
 
     /// Notes the id that its start found: that of its declaration, or the one that follows from its program.
-    pub(super) fn starts_as(&mut self, identity: &PinKey, derived: &ServerId, policy: &Policy) {
+    pub(super) fn starts_as(&mut self, identity: &PinKey, derived: &DerivedId, policy: &Policy) {
         self.started_as = Some(derived.clone());
         self.name(identity, policy);
     }

@@ -12,7 +12,7 @@ use crate::{
     effect::{FileWatch, Judgement, KernelEffect},
     instances::{Instance, MAX_INSTANCES, Phase, SecondLook, ServingProcess},
     loaders,
-    own_names::{tied_to, undeclared_id},
+    own_names::{permitting_id, tied_to},
     recognise::{recognise_linked, started_by_wrapper},
     tell,
 };
@@ -50,32 +50,30 @@ impl Monitor {
         let proved = claimed.or(by_files);
         let given = exec.wrapped_as.as_ref().map(|key| &key.server);
         let given = given.or(exec.wrapper_id.as_ref());
-        let server = match launch.is_declared {
-            true => launch.server,
-            false => self.tied(launch.server, proved.as_ref(), launch.package.as_ref(), given),
-        };
+        let package = proved.clone().or_else(|| launch.package.clone());
+        let server = self.tied(launch.server, package.as_ref(), given);
+        let certain = proved.or_else(|| launch.package.filter(is_certain));
+        let permitting = permitting_id(&self.policy, &server, certain.as_ref());
         Some(Launch {
+            permitting: Some(permitting).filter(|permitting| !launch.is_declared && *permitting != server),
             server,
-            package: proved.or(launch.package),
+            package,
             ..launch
         })
     }
 
-    /// Returns the id of a server that was not recognised by the words of its declaration: that of the declaration of its
-    /// package, else `derived`. The package is `proved` by files, or else what the words tell, which can be wrong.
+    /// Returns the id of the declaration of a package, if `derived` is not that of a declaration itself.
     pub(super) fn tied(
         &self,
         derived: ServerId,
-        proved: Option<&Package>,
-        told: Option<&Package>,
+        package: Option<&Package>,
         given: Option<&ServerId>,
     ) -> ServerId {
-        let package = proved.or(told);
+        if self.policy.servers.iter().any(|server| server.id == derived) {
+            return derived;
+        }
         let tied = package.and_then(|package| tied_to(&self.policy, package, given));
-        tied.cloned().unwrap_or_else(|| {
-            let certain = proved.or_else(|| told.filter(|told| is_certain(told)));
-            undeclared_id(&self.policy, derived, certain)
-        })
+        tied.cloned().unwrap_or(derived)
     }
 
     /// Returns the id of the server that an exec starts: the one that its wrapper was given, else `derived`.
@@ -115,11 +113,13 @@ impl Monitor {
             name,
             package,
             is_declared: _,
+            permitting,
         } = launch;
         let inside = self.inside(outer);
         let derived = server;
         let server = Self::server_id(exec, &derived);
         let mut instance = Instance::new(server.clone(), name, package, pattern, inside, exec);
+        instance.permitting = permitting.unwrap_or_else(|| derived.clone());
         instance.derived = derived;
         let is_denied = self.policy.server_policy.denies_named(instance.names());
         let Some(number) = self.instances.add(instance) else {

@@ -48,6 +48,7 @@ use super::{
     instances::{Instance, Instances, Phase, ServingProcess},
     lineage::Lineage,
     loaders,
+    own_names::permitting_id,
     pins::{
         AcceptanceGround, AddedSet, NewPins, PinBook, PinVerdict, PinnedFile, Pins, PinsFull, ServerFiles,
     },
@@ -171,12 +172,10 @@ impl Monitor {
         let Some(launch) = self.recognise(&instance.argv, &instance.linked) else {
             return false;
         };
-        let derived = match launch.is_declared {
-            true => launch.server,
-            false => {
-                let package = instance.package.as_ref();
-                self.tied(launch.server, package, None, Some(&instance.server))
-            }
+        let derived = self.tied(launch.server, instance.package.as_ref(), Some(&instance.server));
+        let permitting = match launch.is_declared {
+            true => derived.clone(),
+            false => permitting_id(&self.policy, &derived, instance.package.as_ref()),
         };
         let Some(instance) = self.instances.get_mut(number) else {
             return false;
@@ -186,6 +185,7 @@ impl Monitor {
         if instance.server == instance.derived {
             instance.server = derived.clone();
         }
+        instance.permitting = permitting;
         instance.derived = derived;
         renamed
     }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use mcpmon_detect::protected_paths::{Places, RealPath};
 use mcpmon_model::{
     AnsweredCall, Call, ClosedConnection, Connection, Conversation, CutOutcome, DefinitionKey,
-    DefinitionRecord, Exchange, Exec, Exit, Fork, HaltedExchange, Incident, InstanceId, LlmMention, Message,
-    OpenConnection, PinKey, ProcessId, Redaction, RefusedStart, Resume, ServerId, SessionId, Timestamp,
+    DefinitionRecord, DerivedId, Exchange, Exec, Exit, Fork, HaltedExchange, Incident, InstanceId,
+    LlmMention, Message, OpenConnection, PinKey, ProcessId, Redaction, RefusedStart, Resume, ServerId,
+    SessionId, Timestamp,
 };
 use mcpmon_policy::network::table::Tables;
 
@@ -189,7 +190,7 @@ impl Monitor {
 
     /// Notes the id with which the server of a conversation starts: that of its declaration, or the one that follows from its
     /// program or address. Returns the names by which the policy permits it.
-    pub fn starts_as(&mut self, now: Timestamp, identity: &PinKey, derived: &ServerId) -> OwnNames {
+    pub fn starts_as(&mut self, now: Timestamp, identity: &PinKey, derived: &DerivedId) -> OwnNames {
         self.traffic.adopt(now, &self.policy);
         self.traffic.starts_as(identity, derived)
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use mcpmon_detect::similarity::{LIKE, resembles, similar, well_known};
 use mcpmon_model::{
-    Action, Conversation, DefinitionKind, DefinitionRecord, EventKind, PinKey, ServerId, SessionId, Severity,
-    Timestamp,
+    Action, Conversation, DefinitionKind, DefinitionRecord, DerivedId, EventKind, PinKey, ServerId,
+    SessionId, Severity, Timestamp,
 };
 
 use super::{SessionPeers, Traffic, tell::about};
@@ -18,7 +18,7 @@ const MAX_REPORTED: usize = 16;
 
 impl Traffic {
     /// Notes the id with which the server of a conversation starts. Returns the names by which the policy permits it.
-    pub(crate) fn starts_as(&mut self, identity: &PinKey, derived: &ServerId) -> OwnNames {
+    pub(crate) fn starts_as(&mut self, identity: &PinKey, derived: &DerivedId) -> OwnNames {
         if let Some(offers) = self.book.open(identity, &self.policy) {
             offers.starts_as(identity, derived, &self.policy);
         }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use mcpmon_detect::protected_paths::{Lookup, RealPath};
 use mcpmon_engine::{Monitor, SessionPeers, SharedOutcome, cross_server::CallWindow, pins::PinBook};
 use mcpmon_model::{
-    Action, Conversation, DefinitionRecord, Event, EventId, Layer, PinKey, ServerId, ServerType, SessionId,
-    SharedCall, Side, Timestamp, Verdict,
+    Action, Conversation, DefinitionRecord, DerivedId, Event, EventId, Layer, PinKey, ServerId, ServerType,
+    SessionId, SharedCall, Side, Timestamp, Verdict,
 };
 use mcpmon_policy::{
     Decision, Policy, Server, ServerPolicy, Transport, network::table::Tables, rules::SpellingGlob,
@@ -307,8 +307,11 @@ fn a_server_that_is_denied_may_not_run() {
     policy.server_policy = ServerPolicy::Allowlist(Vec::new());
     let mut talk = Talk::new(policy);
     let mut outcome = JudgementOutcome::default();
-    let server = talk.guard.conversation().identity.server.clone();
-    let Verdict::Block(denial) = talk.guard.admit(NOW, &server, &mut outcome) else {
+    let derived = DerivedId {
+        id: talk.guard.conversation().identity.server.clone(),
+        is_declared: false,
+    };
+    let Verdict::Block(denial) = talk.guard.admit(NOW, &derived, &mut outcome) else {
         panic!("it is on no list");
     };
     assert_eq!(denial.event, Some(ID));

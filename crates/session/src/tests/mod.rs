@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use mcpmon_config::LocalConfig;
 use mcpmon_model::{
-    Action, Call, Content, DefinitionKind, FromClient, Layer, ListKind, ListedItem, Listing, PinKey, RawJson,
-    RequestId, ServerType, Severity, Trace,
+    Action, Call, Content, DefinitionKind, DerivedId, FromClient, Layer, ListKind, ListedItem, Listing,
+    PinKey, RawJson, RequestId, ServerType, Severity, Trace,
 };
 use mcpmon_store::{ApprovalOutcome, Filter, Selection, StoreReader, StoredEvent, sample};
 
@@ -352,8 +352,11 @@ fn a_refusal_names_its_event_and_no_command_that_lifts_it() {
 fn a_server_that_may_not_start_names_its_event() {
     let home = Home::new("version: 1\nmcp: {server_policy: denylist, denied_servers: [{id: files}]}\n");
     let mut judge = home.judge("files");
-    let server = judge.server().clone();
-    let Verdict::Block(denial) = judge.admit(NOW, &server) else {
+    let derived = DerivedId {
+        id: judge.server().clone(),
+        is_declared: false,
+    };
+    let Verdict::Block(denial) = judge.admit(NOW, &derived) else {
         panic!("it is denied");
     };
     judge.close(NOW);

@@ -1,8 +1,8 @@
 //! Identity of the wrapped server, which owns its pins.
 
 use mcpmon_detect::launch::{LaunchRules, Stage};
-use mcpmon_engine::{id, launch_rules, pin_name, plain_id, recognise_linked, script_name, undeclared_id};
-use mcpmon_model::{Package, PinKey, ServerId};
+use mcpmon_engine::{id, launch_rules, pin_name, plain_id, recognise_linked, script_name};
+use mcpmon_model::{DerivedId, Package, PinKey, ServerId};
 use mcpmon_policy::Policy;
 
 use super::{DestinationError, WrapOptions, own::command_files};
@@ -17,6 +17,17 @@ pub(super) fn of(
     argv: &[String],
     files: &CommandFiles,
 ) -> PinKey {
+    recognised(policy, rules, given, argv, files).0
+}
+
+/// Returns the same, and whether the command is that of a declaration.
+fn recognised(
+    policy: &Policy,
+    rules: &LaunchRules,
+    given: Option<&ServerId>,
+    argv: &[String],
+    files: &CommandFiles,
+) -> (PinKey, bool) {
     let (server, is_declared, name, named) = match recognise_linked(policy, rules, argv, &files.linked) {
         Some(launch) => (launch.server, launch.is_declared, launch.name, launch.package),
         None => {
@@ -26,25 +37,30 @@ pub(super) fn of(
         }
     };
     let package = files.package.clone().or(named);
-    let own = || match is_declared {
-        true => server,
-        false => undeclared_id(policy, server, package.as_ref()),
-    };
-    PinKey {
-        server: given.cloned().unwrap_or_else(own),
+    let identity = PinKey {
+        server: given.cloned().unwrap_or(server),
         name: pin_name(package.as_ref(), &name),
         uid: nix::unistd::getuid().as_raw(),
-    }
+    };
+    (identity, is_declared)
 }
 
 /// Returns the id that follows from a server's program, its address or its declaration under this policy, whatever its
 /// client calls it.
-pub(super) fn derived(policy: &Policy, options: &WrapOptions) -> Result<ServerId, DestinationError> {
+pub(super) fn derived(policy: &Policy, options: &WrapOptions) -> Result<DerivedId, DestinationError> {
     if let Some(remote) = &options.remote {
-        return Ok(remote.destination(policy)?.id);
+        return Ok(DerivedId {
+            id: remote.destination(policy)?.id,
+            is_declared: true,
+        });
     }
     let argv = command(options);
-    Ok(of(policy, &launch_rules(policy), None, &argv, &command_files(&argv)).server)
+    let rules = launch_rules(policy);
+    let (identity, is_declared) = recognised(policy, &rules, None, &argv, &command_files(&argv));
+    Ok(DerivedId {
+        id: identity.server,
+        is_declared,
+    })
 }
 
 /// Returns the words of the server's command.

@@ -338,6 +338,7 @@ fn start(
     };
     let derived = identity::derived(judge.policy(), options)?;
     allowed(judge.admit(clock::now(), &derived)).map_err(refused)?;
+    let derived = derived.id;
     if let Some(remote) = &options.remote {
         return stand_in(options, remote, judge, process);
     }

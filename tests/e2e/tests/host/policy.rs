@@ -141,7 +141,7 @@ fn an_end_by_signal_leaves_the_kernel_enforcing_until_it_is_told_otherwise() -> 
     let shown = site.ask(&["status", "--bpffs", &bpffs])?;
     assert_eq!(shown.code, Some(3), "{shown:?}");
     for told in [
-        "11 programs of mcpmon",
+        "13 programs of mcpmon",
         "since 20",
         "self-test's address is refused",
     ] {
