@@ -128,9 +128,9 @@ impl Session {
         }
     }
 
-    /// Handles the death of the serving process by a signal. A block means that the daemon killed it, and gives the
+    /// Handles the end of the serving process. A block means that the daemon killed it, or what it had started, and gives the
     /// reason.
-    pub fn killed(&mut self, now: Timestamp) -> Verdict {
+    pub fn ended(&mut self, now: Timestamp) -> Verdict {
         let Some(process) = self.served else {
             return Verdict::Allow;
         };

@@ -51,7 +51,11 @@ impl WrappedServer {
                     self.checked_late(now, found);
                     Ok(())
                 }
-                RelayEvent::Killed => allowed(self.judge.killed(now)),
+                // Only who waits for an answer asks why a server ended that was not killed.
+                RelayEvent::ServerEnded { is_killed } if is_killed || filter.is_answer_awaited() => {
+                    allowed(self.judge.ended(now))
+                }
+                RelayEvent::ServerEnded { .. } => Ok(()),
                 RelayEvent::Tick { is_quiet } => {
                     if is_quiet {
                         filter.shrink();

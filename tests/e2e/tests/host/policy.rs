@@ -152,7 +152,7 @@ fn an_end_by_signal_leaves_the_kernel_enforcing_until_it_is_told_otherwise() -> 
     assert_eq!(objects[0]["refusing"], true, "{shown:?}");
     let examined = site.ask(&["doctor", "--bpffs", &bpffs])?;
     assert!(
-        examined.stdout.contains("ok        kernel state: 11 programs"),
+        examined.stdout.contains("ok        kernel state: 13 programs"),
         "{examined:?}"
     );
 
