@@ -10,7 +10,7 @@ use crate::pins::PinVerdict;
 /// Most users and kinds of packages of which the last run is kept.
 const MAX_RUNS: usize = 1024;
 /// The time after which a run is no longer named.
-const NAMED_FOR: Duration = Duration::from_hours(24 * 7);
+const NAMED_FOR: Duration = Duration::from_hours(24);
 
 /// The last run by user and kind of packages.
 #[derive(Debug, Default)]

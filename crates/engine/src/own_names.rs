@@ -99,8 +99,8 @@ pub(super) fn tied_to<'p>(
     own.or_else(|| tied.next())
 }
 
-/// Returns the id by which a list permits a server: `id`, unless that is the id of declarations of other packages. Lists that
-/// refuse, and settings of a server, match `id` in any case.
+/// Returns the id that allowlists match: `id`, or, if only other packages declare it, `id` with a digest of the package, so that no
+/// list matches it. Denylists and settings of a server match `id` in any case.
 pub fn permitting_id(policy: &Policy, id: &ServerId, package: Option<&Package>) -> ServerId {
     let Some(package) = package else {
         return id.clone();

@@ -122,7 +122,7 @@ impl Manifest {
     /// `None` if no such code is known, as of a checkout that is installed in development mode.
     pub fn own_code(&self) -> Option<Digest> {
         let notes = self.notes()?;
-        let mut code: Vec<(&str, &ManifestEntry)> = Vec::new();
+        let mut code: Vec<(&str, &str, &ManifestEntry)> = Vec::new();
         for package in notes
             .packages
             .iter()
@@ -138,13 +138,17 @@ impl Manifest {
                     found.is_some_and(|found| found.role == PackageRole::Own)
                 };
                 let files = self.below(place).filter(|(path, _)| is_own(path));
-                code.extend(files.map(|(path, entry)| (path[parent.len()..].trim_start_matches('/'), entry)));
+                code.extend(
+                    files.map(|(path, entry)| (path, path[parent.len()..].trim_start_matches('/'), entry)),
+                );
             }
         }
-        code.sort_by_key(|(path, _)| *path);
-        code.dedup_by_key(|(path, _)| *path);
+        // A file below two places counts once, and one that covers another file of its name counts as well.
+        code.sort_by_key(|(whole, _, _)| *whole);
+        code.dedup_by_key(|(whole, _, _)| *whole);
+        code.sort_by_key(|(_, path, _)| *path);
         let mut text = Vec::new();
-        for (path, entry) in &code {
+        for (_, path, entry) in &code {
             let content = match entry {
                 ManifestEntry::File { digest, .. } => digest.to_string().into_bytes(),
                 ManifestEntry::Link(target) => target.clone(),

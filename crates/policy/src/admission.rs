@@ -107,7 +107,7 @@ impl Admission {
                 match names.permitting == derived {
                     true => format!("declare `{derived}` in mcp.servers to let it run"),
                     false => format!(
-                        "mcp.servers declares `{derived}` with another command: declare this one under another id to let it run"
+                        "`{derived}` is declared with another command; if you trust this program, declare it in mcp.servers under another id"
                     ),
                 },
             ),
@@ -164,7 +164,7 @@ mod tests {
 
     #[test_case(ServerPolicy::Allowlist(list("weather")) => (Admission::Denied, "change mcp.allowed_servers or mcp.denied_servers to let `script:/tmp/weather.py` run"); "an allowlist")]
     #[test_case(ServerPolicy::Denylist(list("weather")) => (Admission::Denied, "change mcp.allowed_servers or mcp.denied_servers to let `script:/tmp/weather.py` run"); "a denylist")]
-    #[test_case(ServerPolicy::None => (Admission::Undeclared, "mcp.servers declares `weather` with another command: declare this one under another id to let it run"); "declared servers only")]
+    #[test_case(ServerPolicy::None => (Admission::Undeclared, "`weather` is declared with another command; if you trust this program, declare it in mcp.servers under another id"); "declared servers only")]
     fn the_id_of_another_declaration_refuses_and_does_not_permit(
         server_policy: ServerPolicy,
     ) -> (Admission, &'static str) {

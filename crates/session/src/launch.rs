@@ -128,11 +128,21 @@ impl Session {
         }
     }
 
-    /// Handles the end of the serving process. A block means that the daemon killed it, or what it had started, and gives the
-    /// reason.
-    pub fn ended(&mut self, now: Timestamp) -> Verdict {
+    /// Handles the end of the serving process; `is_killed` means by `SIGKILL`. A block means that the daemon killed it, or what it
+    /// had started, and gives the reason.
+    pub fn ended(&mut self, now: Timestamp, is_killed: bool) -> Verdict {
         let Some(process) = self.served else {
-            return Verdict::Allow;
+            return match is_killed && self.host.is_beside_daemon {
+                // Nothing is recorded: another process can have killed it.
+                true => Verdict::Block(Denial {
+                    rule: Denial::FAULT.to_owned(),
+                    reason: "the server was killed; a daemon runs that does not serve this wrapper, and may have refused the server"
+                        .to_owned(),
+                    remedy: Some("mcpmon status".to_owned()),
+                    event: None,
+                }),
+                false => Verdict::Allow,
+            };
         };
         match self.host.shared.fate(process) {
             Ok(Some(denial)) => Verdict::Block(denial),

@@ -18,12 +18,9 @@ pub enum RelayEvent<'r, T> {
     Checked(T),
     /// The same result, after the server has ended.
     CheckedLate(T),
-    /// The server's process has ended. [`Relay::refuse`](super::Relay::refuse) keeps its client, so that the client can get
-    /// the reason.
-    ServerEnded {
-        /// True if it was killed by `SIGKILL`. A shell whose server was killed can end by itself.
-        is_killed: bool,
-    },
+    /// The server was killed by `SIGKILL`. [`Relay::refuse`](super::Relay::refuse) keeps its client, so that the client
+    /// can get the reason.
+    Killed,
     /// A second has passed.
     Tick {
         /// True if no message has passed for a while, so that memory can be given back.

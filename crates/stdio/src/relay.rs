@@ -110,7 +110,7 @@ enum PendingEvent<T> {
     Closed(Side),
     Checked(T),
     CheckedLate(T),
-    ServerEnded { is_killed: bool },
+    Killed,
     Tick { is_quiet: bool },
     Finished(RelayOutcome),
 }
@@ -181,7 +181,7 @@ impl<T: Send + 'static> Relay<T> {
             PendingEvent::Closed(side) => RelayEvent::Closed(side),
             PendingEvent::Checked(found) => RelayEvent::Checked(found),
             PendingEvent::CheckedLate(found) => RelayEvent::CheckedLate(found),
-            PendingEvent::ServerEnded { is_killed } => RelayEvent::ServerEnded { is_killed },
+            PendingEvent::Killed => RelayEvent::Killed,
             PendingEvent::Tick { is_quiet } => RelayEvent::Tick { is_quiet },
             PendingEvent::Finished(closing) => RelayEvent::Finished(closing),
         })
@@ -251,13 +251,8 @@ impl<T: Send + 'static> Relay<T> {
             }
             RelayStage::Signals => {
                 self.next = RelayStage::Check;
-                let ended = match self.ready.signals {
-                    true => self.heed_signals()?,
-                    false => None,
-                };
-                Ok(ended.map(|end| PendingEvent::ServerEnded {
-                    is_killed: end == ProcessEnd::Killed(Signal::SIGKILL),
-                }))
+                let was_killed = self.ready.signals && self.heed_signals()?;
+                Ok(was_killed.then_some(PendingEvent::Killed))
             }
             RelayStage::Check => {
                 self.next = RelayStage::Server;
@@ -388,14 +383,16 @@ impl<T: Send + 'static> Relay<T> {
         Ok(told)
     }
 
-    /// Reads signals and reaps children, and returns the end of the server's process, if it has ended.
-    fn heed_signals(&mut self) -> Result<Option<ProcessEnd>, RelayError> {
+    /// Reads signals and reaps children, and returns whether the server was killed.
+    fn heed_signals(&mut self) -> Result<bool, RelayError> {
         self.process.take_signals(self.started.elapsed())?;
         let reaped = Family::reap();
         let own = reaped.ended.into_iter().find(|(pid, _)| *pid == self.server);
-        let end = own.map(|(_, end)| end);
-        self.ended = end.or(self.ended);
-        Ok(end)
+        let Some((_, end)) = own else {
+            return Ok(false);
+        };
+        self.ended = Some(end);
+        Ok(end == ProcessEnd::Killed(Signal::SIGKILL))
     }
 
     /// Writes waiting bytes to a side. If its reader is gone, the other side's pipe is closed, as if it wrote to the

@@ -194,8 +194,9 @@ fn prune_outputs(connection: &Connection, uid: Option<u32>) -> rusqlite::Result<
 fn prune_beyond_of_all(connection: &Connection, is_output: bool, most: u32) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "DELETE FROM recent WHERE is_output = ?1 AND seq <= \
-                 (SELECT seq FROM recent WHERE is_output = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
+            "DELETE FROM recent WHERE uid IS NOT NULL AND is_output = ?1 AND seq <= \
+                 (SELECT seq FROM recent WHERE uid IS NOT NULL AND is_output = ?1 \
+                  ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
         )?
         .execute(params![is_output, most])?;
     Ok(())

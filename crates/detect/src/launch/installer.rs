@@ -43,6 +43,9 @@ const PYPI: (&[&str], &[&str]) = (
     ],
 );
 
+/// Words between a manager and its verb.
+const GROUPS: [&str; 4] = ["pip", "tool", "global", "workspace"];
+
 /// A run of a package manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstallerRun {
@@ -67,17 +70,22 @@ impl InstallerRun {
                     managers.iter().copied().find(|known| *known == name)
                 };
                 // As a program, as the script of an interpreter, or as its module.
-                let (at, manager) = words
-                    .iter()
-                    .take(3)
-                    .enumerate()
-                    .find_map(|(at, word)| Some((at, name(word)?)))?;
+                let at = match words.as_slice() {
+                    [first, option, ..] if is_interpreter(first) && *option == "-m" => 2,
+                    [first, ..] if is_interpreter(first) => 1,
+                    _ => 0,
+                };
+                let manager = name(words.get(at)?)?;
                 let rest = words[at + 1..]
                     .iter()
                     .copied()
                     .filter(|word| !word.starts_with('-'));
-                // `uv pip install`, `uv tool upgrade`.
-                let verb = rest.clone().take(2).position(|word| verbs.contains(&word))?;
+                let verb = match (rest.clone().next()?, rest.clone().nth(1)) {
+                    (verb, _) if verbs.contains(&verb) => 0,
+                    // `uv pip install`, `uv tool upgrade`.
+                    (group, Some(verb)) if GROUPS.contains(&group) && verbs.contains(&verb) => 1,
+                    (_, Some(_) | None) => return None,
+                };
                 let named: Vec<&str> = std::iter::once(manager).chain(rest.take(verb + 1)).collect();
                 Some(Self {
                     ecosystem,
@@ -85,6 +93,13 @@ impl InstallerRun {
                 })
             })
     }
+}
+
+fn is_interpreter(word: &str) -> bool {
+    matches!(
+        unversioned(program_name(word)),
+        "node" | "nodejs" | "python" | "sh" | "bash"
+    )
 }
 
 #[cfg(test)]
@@ -102,6 +117,8 @@ mod tests {
     #[test_case("uv pip install mcp" => Some("uv pip install".to_owned()); "pip of uv")]
     #[test_case("uv tool upgrade mcp-server-time" => Some("uv tool upgrade".to_owned()); "a tool of uv")]
     #[test_case("uv --quiet add mcp" => Some("uv add".to_owned()); "an option before the verb")]
+    #[test_case("pip --proxy http://user:secret@host install x" => None; "a value of an option")]
+    #[test_case("npm run update" => None; "a script with the name of a verb")]
     #[test_case("npm run build" => None; "a script of npm")]
     #[test_case("npx -y x" => None; "npx")]
     #[test_case("pip list" => None; "a list")]

@@ -110,7 +110,7 @@ impl CallWindow {
         (checked, recent)
     }
 
-    /// Records a call or a result that happened; the order does not matter, nor whether it is recorded twice.
+    /// Records a call or a result that happened, in any order. A call with the time and request of a known one is ignored.
     pub fn take(&mut self, recent: Recent) {
         match &recent {
             Recent::Call(call) if self.has(call) => {}

@@ -80,7 +80,7 @@ impl PinBook {
         }
         if is_first
             && policy.enabled
-            && let Some(changed) = self.imitated(key, &actual, policy, mode)
+            && let Some(changed) = self.compare_elsewhere(key, own, &actual, policy, mode)
         {
             return changed;
         }
@@ -95,9 +95,10 @@ impl PinBook {
 impl PinBook {
     /// Compares the own code of an installed package with that of the packages of this name that the user has pinned elsewhere.
     /// Returns the difference from the nearest one, if the code is that of none.
-    fn imitated(
+    fn compare_elsewhere(
         &self,
         key: &PinKey,
+        own: Option<&BTreeMap<u32, Pins>>,
         actual: &ServerFiles,
         policy: Pinning,
         mode: Mode,
@@ -105,6 +106,8 @@ impl PinBook {
         let package = is_of_registry(key).then_some(actual.package.as_ref()?.hashed()?)?;
         let code = package.manifest().own_code()?;
         let elsewhere = self.elsewhere(key).filter(|(other, _)| other.name == key.name);
+        let own = own.into_iter().flatten().map(|(_, pins)| (key, pins));
+        let elsewhere = own.chain(elsewhere);
         let mut known: BTreeMap<u32, Pins> = BTreeMap::new();
         for ((_, pins), number) in elsewhere.take(MAX_ELSEWHERE).zip(0..) {
             let manifest = pins.package.as_ref().and_then(PackagePin::manifest);
@@ -116,12 +119,12 @@ impl PinBook {
             }
             known.insert(number, pins.as_started(Place::Other));
         }
-        let own = ServerFiles {
+        let started = ServerFiles {
             script: None,
             launcher: None,
             ..actual.clone()
         };
-        let changed = nearest(&known, &own, policy, mode)?;
+        let changed = nearest(&known, &started, policy, mode)?;
         (changed.state == PinState::Mismatch).then_some(PinVerdict {
             store: None,
             ..changed

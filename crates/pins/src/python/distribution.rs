@@ -107,8 +107,8 @@ impl Index {
         let mut beside: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
         for name in names.filter(|name| is_module_entry(name) && is_importable(name)) {
             let path = site.join(name);
-            // A directory without this file is imported last of all.
-            if name.contains('.') || root.find(&path.join("__init__.py")).is_ok() {
+            // A directory that is no package is imported last of all.
+            if name.contains('.') || is_package(root, &path) {
                 beside.entry(module_name(name).to_owned()).or_default().push(path);
             }
         }
@@ -129,8 +129,14 @@ impl Index {
                 .collect();
             distribution.entries.extend(added);
         }
-        for (module, paths) in beside {
-            earlier.entry(module).or_default().extend(paths);
+        // The user's own modules, in other directories, belong to no distribution.
+        let is_of_installer = site
+            .file_name()
+            .is_some_and(|name| name == "site-packages" || name == "dist-packages");
+        if is_of_installer {
+            for (module, paths) in beside {
+                earlier.entry(module).or_default().extend(paths);
+            }
         }
     }
 
@@ -224,6 +230,13 @@ fn top_level(site: &Path, entry: &Path) -> Option<String> {
 /// Returns the module of a file or directory in `site-packages`: `a` for `a`, `a.py` and `a.cpython-311.so`.
 fn module_name(entry: &str) -> &str {
     entry.split('.').next().unwrap_or(entry)
+}
+
+/// Returns whether a directory has the code of a package itself.
+fn is_package(root: &Root, directory: &Path) -> bool {
+    let names = root.names(directory).unwrap_or_default();
+    let mut names = names.iter().filter_map(|name| name.to_str());
+    names.any(|name| name.starts_with("__init__.") && is_importable(name))
 }
 
 /// Returns whether Python can import a file or directory of this name.

@@ -134,6 +134,7 @@ fn edits_are_seen(path: &str, content: &str) -> Vec<String> {
 /// Python imports `six/__init__.py` and `six.abi3.so` in place of `six.py`. A record that lists them does not excuse that.
 #[test_case("six/__init__.py" => vec!["added lib/python3.11/site-packages/six/__init__.py"]; "a directory")]
 #[test_case("six.abi3.so" => vec!["added lib/python3.11/site-packages/six.abi3.so"]; "a compiled module")]
+#[test_case("six/__init__.pyc" => vec!["added lib/python3.11/site-packages/six/__init__.pyc"]; "a directory with compiled code")]
 #[test_case("six/data.txt" => Vec::<&str>::new(); "a directory that is no package")]
 #[test_case("six.py.bak" => Vec::<&str>::new(); "a copy that Python does not import")]
 #[test_case("six.pyi" => Vec::<&str>::new(); "types")]

@@ -73,7 +73,7 @@ impl Reservation {
             Some(Err(error)) => {
                 tracing::warn!(
                     error = with_causes(&error),
-                    "any user can take the proxy's port while the daemon is away"
+                    "cannot reserve the daemon's addresses: other users can listen there while the daemon is down"
                 );
                 (self.reserved, self.failed) = (None, Some(Instant::now()));
             }

@@ -1,7 +1,7 @@
 //! A wrapped server while it runs: the events of its relay go to its session, and the answers go back to the relay.
 
 use mcpmon_guard::GuardOutput;
-use mcpmon_model::{Denial, ServerId, Timestamp};
+use mcpmon_model::{Denial, ServerId, Side, Timestamp};
 use mcpmon_protocol::filter::stdio::StdioFilter;
 use mcpmon_session::{LaunchEnd, Session, StartedServer, clock};
 use mcpmon_stdio::{ClientSide, Relay, RelayEvent, RelayOutcome};
@@ -43,19 +43,23 @@ impl WrappedServer {
                     Ok(())
                 }
                 RelayEvent::Closed(side) => {
-                    self.judge.close_side(now, filter, side, &mut out);
-                    Ok(())
+                    // A shell ends by itself after the daemon has killed the server that it started.
+                    let is_cut_off = side == Side::Server && filter.is_answer_awaited();
+                    let ended = match is_cut_off {
+                        true => allowed(self.judge.ended(now, false)),
+                        false => Ok(()),
+                    };
+                    if ended.is_ok() {
+                        self.judge.close_side(now, filter, side, &mut out);
+                    }
+                    ended
                 }
                 RelayEvent::Checked(found) => self.checked(now, found),
                 RelayEvent::CheckedLate(found) => {
                     self.checked_late(now, found);
                     Ok(())
                 }
-                // Only who waits for an answer asks why a server ended that was not killed.
-                RelayEvent::ServerEnded { is_killed } if is_killed || filter.is_answer_awaited() => {
-                    allowed(self.judge.ended(now))
-                }
-                RelayEvent::ServerEnded { .. } => Ok(()),
+                RelayEvent::Killed => allowed(self.judge.ended(now, true)),
                 RelayEvent::Tick { is_quiet } => {
                     if is_quiet {
                         filter.shrink();
