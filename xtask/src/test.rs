@@ -35,7 +35,7 @@ const BESIDE: [&str; 7] = [
     RED_TEAM_TEST,
 ];
 /// Most of these at a time: they mostly wait.
-const LANES: usize = 3;
+const LANES: usize = 2;
 
 /// Commands that the end-to-end tests start, and the Debian packages that contain them.
 const USED: [(&str, &str); 15] = [

@@ -157,9 +157,13 @@ fn without_a_terminal_everything_is_printed_once_on_request_only() -> Result<()>
         "{once:?}"
     );
     assert!(once.stderr.contains("no daemon"), "{once:?}");
-    let objects = run(&["--json"])?.objects()?;
-    let server = &objects.first().context("an object")?["servers"][0];
-    assert_eq!(text(server, "seen_by"), "wrapper", "{server}");
+    // Its start is recorded once its files are hashed.
+    let server = wait::until("the server", || {
+        let objects = run(&["--json"])?.objects()?;
+        let server = objects.first().context("an object")?["servers"][0].clone();
+        Ok((!server.is_null()).then_some(server))
+    })?;
+    assert_eq!(text(&server, "seen_by"), "wrapper", "{server}");
     assert!(server["memory"].as_u64() > Some(1 << 20), "{server}");
     Ok(())
 }
