@@ -19,7 +19,7 @@ pub(super) struct InstallerRuns(BTreeMap<(u32, Ecosystem), (Timestamp, String)>)
 impl InstallerRuns {
     /// Notes a program that this user runs, if it is a package manager that changes packages.
     pub(super) fn note(&mut self, now: Timestamp, uid: u32, argv: &[String]) {
-        let Some(run) = InstallerRun::of(argv) else {
+        let Some(run) = InstallerRun::parse(argv) else {
             return;
         };
         let key = (uid, run.ecosystem);

@@ -320,6 +320,27 @@ mod tests {
         is_that
     }
 
+    #[test_case("script:/tmp/notes.py" => false; "a script of that name")]
+    #[test_case("npm:@evil/notes" => false; "a package of that name")]
+    #[test_case("npm:mcp-remote" => true; "a program that connects to it")]
+    fn the_name_of_a_declared_remote_server(package: &str) -> bool {
+        let id = ServerId::new("notes").expect("an id");
+        let policy = Policy {
+            servers: vec![Server {
+                transport: Transport::Remote {
+                    server_type: mcpmon_model::ServerType::Http,
+                    url: "https://notes.example/mcp".to_owned(),
+                    host: mcpmon_policy::RemoteHost::Address([192, 0, 2, 1].into()),
+                    port: 443,
+                    tls_fingerprint: None,
+                },
+                ..declared("notes", "x")
+            }],
+            ..Policy::default()
+        };
+        permitting_id(&policy, &id, Package::parse(package).as_ref()) == id
+    }
+
     #[test]
     fn of_two_declarations_the_one_that_its_client_uses_counts() {
         let policy = Policy {

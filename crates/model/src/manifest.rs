@@ -373,6 +373,56 @@ mod tests {
         manifest
     }
 
+    /// Returns a manifest in which these files belong to the server's own package, and those below `deps` to a dependency.
+    fn installed(site: &str, files: &[(&str, &str)]) -> Manifest {
+        let package = |name: &str, role, places: &[&str]| crate::InstalledPackage {
+            ecosystem: crate::Ecosystem::Pypi,
+            name: name.to_owned(),
+            version: "1.0".to_owned(),
+            role,
+            record: crate::RecordState::Consistent,
+            writers: crate::Writers::Others,
+            integrity: None,
+            places: places.iter().map(|place| format!("{site}{place}")).collect(),
+        };
+        let own = ["weather", "weather-1.0.dist-info", "x.pth", "earlier/weather"];
+        let entries: Vec<_> = files
+            .iter()
+            .map(|(path, content)| (format!("{site}{path}"), file(content)))
+            .collect();
+        let entries: Vec<_> = entries
+            .iter()
+            .map(|(path, entry)| (path.as_str(), entry.clone()))
+            .collect();
+        manifest(&entries).with_notes(ManifestNotes {
+            packages: vec![
+                package("weather", PackageRole::Own, &own),
+                package("deps", PackageRole::Dependency, &["deps", "weather/deps"]),
+            ],
+            ..ManifestNotes::default()
+        })
+    }
+
+    const CODE: (&str, &str) = ("weather/__init__.py", "one");
+
+    #[test_case("", &[CODE] => true; "the same")]
+    #[test_case("lib/python3.12/site-packages/", &[CODE] => true; "in another directory")]
+    #[test_case("", &[CODE, ("deps/a.py", "x"), ("weather/deps/b.js", "x")] => true; "with other dependencies")]
+    #[test_case("", &[CODE, ("weather-1.0.dist-info/METADATA", "x"), ("x.pth", "x")] => true; "with other metadata")]
+    #[test_case("", &[("weather/__init__.py", "two")] => false; "changed")]
+    #[test_case("", &[CODE, ("weather/evil.py", "x")] => false; "with another file")]
+    #[test_case("", &[CODE, ("earlier/weather/__init__.py", "evil")] => false; "with a file that covers one")]
+    fn the_own_code_of_a_package(site: &str, files: &[(&str, &str)]) -> bool {
+        installed(site, files).own_code() == installed("", &[CODE]).own_code()
+    }
+
+    #[test]
+    fn a_checkout_in_development_mode_has_no_own_code() {
+        let files = [("weather-1.0.dist-info/METADATA", "x"), ("x.pth", "/srv/weather")];
+        assert_eq!(installed("", &files).own_code(), None);
+        assert_eq!(manifest(&[("a.py", file("a"))]).own_code(), None, "without notes");
+    }
+
     #[test]
     fn every_kind_of_difference_is_named() {
         let old = manifest(&[

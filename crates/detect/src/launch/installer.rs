@@ -57,7 +57,7 @@ pub struct InstallerRun {
 
 impl InstallerRun {
     /// Returns the run of a package manager that `argv` is, if it is one that changes packages.
-    pub fn of(argv: &[String]) -> Option<Self> {
+    pub fn parse(argv: &[String]) -> Option<Self> {
         let command = Command::from_argv(argv);
         let words: Vec<&str> = command.words.iter().take(MAX_WORDS).map(AsRef::as_ref).collect();
         [(Ecosystem::Npm, NPM), (Ecosystem::Pypi, PYPI)]
@@ -126,6 +126,6 @@ mod tests {
     #[test_case("" => None; "nothing")]
     fn runs(line: &str) -> Option<String> {
         let argv: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        InstallerRun::of(&argv).map(|run| run.command)
+        InstallerRun::parse(&argv).map(|run| run.command)
     }
 }

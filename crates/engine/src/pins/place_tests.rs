@@ -84,6 +84,35 @@ fn a_package_in_another_place_under_another_id(package: &str, now: &Installed) -
     (verdict.state, verdict.causes())
 }
 
+/// A package that is pinned by its command is started as a module, from a copy elsewhere, under its own id.
+#[test_case(&installed() => PinState::Pinned; "the same code")]
+#[test_case(&installed().file(&format!("{SITE}/weather/__init__.py"), "evil") => PinState::Mismatch; "other code")]
+fn a_copy_that_is_started_in_another_way(now: &Installed) -> PinState {
+    let key = PinKey {
+        server: ServerId::new("weather").expect("an id"),
+        name: "pypi:weather".to_owned(),
+        uid: 1000,
+    };
+    let mut book = PinBook::default();
+    book.add(key.clone(), installed().pins());
+    let actual = ServerFiles {
+        script: None,
+        package: Some(Part::Hashed(PinnedPackage::new(
+            PathBuf::from("/tmp/copy"),
+            now.manifest(),
+        ))),
+        ..now.files()
+    };
+    let verdict = book.compare(
+        &key,
+        book.accepted(&key),
+        actual,
+        Pinning::default(),
+        Mode::Enforce,
+    );
+    verdict.state
+}
+
 #[test]
 fn two_scripts_of_one_directory_are_two_servers() {
     let key = |name: &str| PinKey {

@@ -33,10 +33,10 @@ impl PinVerdict {
     pub fn cause(&self) -> String {
         match self.state {
             PinState::Mismatch if self.is_explained() => {
-                let told = format!("it changed since it was pinned: {}", self.causes());
+                let reason = format!("it changed since it was pinned: {}", self.causes());
                 match &self.installer {
-                    Some(installer) => format!("{told} ({installer})"),
-                    None => told,
+                    Some(installer) => format!("{reason} ({installer})"),
+                    None => reason,
                 }
             }
             PinState::Mismatch => {

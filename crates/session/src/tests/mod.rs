@@ -9,6 +9,8 @@ use mcpmon_model::{
 };
 use mcpmon_store::{ApprovalOutcome, Filter, Selection, StoreReader, StoredEvent, sample};
 
+use test_case::test_case;
+
 use super::*;
 use mcpmon_store::Access;
 
@@ -366,4 +368,22 @@ fn a_server_that_may_not_start_names_its_event() {
             .iter()
             .any(|event| event.id.to_string() == named && event.kind == "mcp_server_denied")
     );
+}
+
+/// The daemon cannot be asked by a wrapper that it does not serve.
+#[test_case(true, true => Some("the server was killed; a daemon runs that does not serve this wrapper, and may have refused the server".to_owned()); "killed beside a daemon")]
+#[test_case(true, false => None; "killed without a daemon")]
+#[test_case(false, true => None; "ended by itself")]
+fn the_end_of_a_server_beside_a_daemon(is_killed: bool, is_beside_daemon: bool) -> Option<String> {
+    let home = Home::new("version: 1\n");
+    let mut judge = home.judge("files");
+    judge.host.is_beside_daemon = is_beside_daemon;
+    match judge.ended(NOW, is_killed) {
+        Verdict::Block(denial) => Some(denial.reason),
+        Verdict::Allow
+        | Verdict::Hide(_)
+        | Verdict::StripInstructions
+        | Verdict::Redact(_)
+        | Verdict::Ask(_) => None,
+    }
 }
