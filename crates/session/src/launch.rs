@@ -131,21 +131,17 @@ impl Session {
     /// Handles the end of the serving process; `is_killed` means by `SIGKILL`. A block means that the daemon killed it, or what it
     /// had started, and gives the reason.
     pub fn ended(&mut self, now: Timestamp, is_killed: bool) -> Verdict {
-        let Some(process) = self.served else {
-            return match is_killed && self.host.is_beside_daemon {
-                // Nothing is recorded: another process can have killed it.
-                true => Verdict::Block(Denial {
-                    rule: Denial::FAULT.to_owned(),
-                    reason: "the server was killed; a daemon runs that does not serve this wrapper, and may have refused the server"
-                        .to_owned(),
-                    remedy: Some("mcpmon status".to_owned()),
-                    event: None,
-                }),
-                false => Verdict::Allow,
-            };
-        };
-        match self.host.shared.fate(process) {
+        let fate = self.served.map(|process| self.host.shared.fate(process));
+        match fate.unwrap_or(Ok(None)) {
             Ok(Some(denial)) => Verdict::Block(denial),
+            // Nothing is recorded: another process can have killed it.
+            Ok(None) if is_killed && self.host.is_beside_daemon => Verdict::Block(Denial {
+                rule: Denial::FAULT.to_owned(),
+                reason: "the server was killed; a daemon runs that does not serve this wrapper, and may have refused the server"
+                    .to_owned(),
+                remedy: Some("mcpmon status".to_owned()),
+                event: None,
+            }),
             Ok(None) => Verdict::Allow,
             Err(error) => {
                 self.host.tell_away(now, self.guard.policy(), &error.to_string());

@@ -378,6 +378,7 @@ fn the_end_of_a_server_beside_a_daemon(is_killed: bool, is_beside_daemon: bool) 
     let home = Home::new("version: 1\n");
     let mut judge = home.judge("files");
     judge.host.is_beside_daemon = is_beside_daemon;
+    judge.served = process::identify(std::process::id());
     match judge.ended(NOW, is_killed) {
         Verdict::Block(denial) => Some(denial.reason),
         Verdict::Allow
